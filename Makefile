@@ -1,0 +1,67 @@
+# geotrain: everything a person or CI runs. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON_BASE ?= python3
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+export PYTHONSAFEPATH := 1
+
+-include make/*.mk
+
+help: ## List the targets
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
+
+# --- development ---
+
+$(VENV)/.stamp: requirements-dev.lock pyproject.toml
+	@test -x $(PYTHON) || $(PYTHON_BASE) -m venv $(VENV)
+	@echo "installing Python packages into $(VENV) (about a minute)"
+	@$(PYTHON) -m pip install --quiet --require-hashes -r requirements-dev.lock
+	@$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+venv: $(VENV)/.stamp ## Make .venv from the lock file
+
+lock: ## Renew requirements.lock and requirements-dev.lock from pyproject.toml
+	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header -o requirements.lock pyproject.toml
+	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra dev -o requirements-dev.lock pyproject.toml
+
+fmt: venv ## Format the code
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix .
+
+lint: venv ## Check style
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/ruff check .
+
+types: venv ## Check types
+	@$(VENV)/bin/mypy
+
+layers: venv ## Check the direction of imports
+	@PYTHONPATH=operator $(VENV)/bin/lint-imports
+
+unit: venv ## Run the unit tests; the pure core must be covered whole
+	@$(VENV)/bin/pytest tests/unit --quiet --cov --cov-report=
+	@$(VENV)/bin/coverage report --fail-under=100 --skip-covered --include='$(PURE)'
+
+PURE := operator/geotrain/units.py,operator/geotrain/gate.py,operator/geotrain/progress.py,operator/geotrain/model/*,operator/geotrain/planning/*,operator/geotrain/shaping/*,operator/geotrain/striping/*,operator/geotrain/prefill/*,operator/geotrain/fitting/*
+
+integration: venv ## Run the tests that need sockets, network namespaces and bare control planes
+	@$(VENV)/bin/pytest tests/integration -ra
+
+e2e: venv ## Run the tests on the three clusters (makes them when they are missing)
+	@$(VENV)/bin/pytest e2e -ra
+
+verify: venv ## Check that generated files are up to date
+	@$(PYTHON) -m geotrain.api.crd --check
+
+crds: venv ## Write crds/, the chart's copy and docs/reference from the models
+	@$(PYTHON) -m geotrain.api.crd
+
+check: lint types layers verify unit ## The fast part: for every commit, under two minutes
+
+test: check integration e2e ## Run every test
+
+.PHONY: help venv lock fmt lint types layers unit integration e2e verify crds check test

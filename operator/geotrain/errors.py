@@ -1,0 +1,70 @@
+"""What can go wrong inside geotrain.
+
+    GeotrainError
+    ├── InputError            the user's input is wrong: says where, what, and what would be right
+    ├── ClusterError          a Kubernetes API did not do what was asked
+    │   ├── Unreachable         no answer: network, TLS, or a refused connection
+    │   ├── Forbidden           401 or 403: the credentials do not suffice
+    │   ├── NotFound            404
+    │   ├── Conflict            409: somebody else changed or created the object first
+    │   ├── Gone                410: the resource version is too old, list again
+    │   ├── Invalid             400 or 422: the object was refused by its schema
+    │   └── TooManyRequests     429: ask again after ``retry_after`` seconds
+    ├── CredentialsError      a kubeconfig is missing or cannot be used
+    └── KernelError           netlink refused, or the kernel lacks a feature
+
+Only adapters translate a library's errors into these, with the cause chained. A plan that does
+not fit is no error: planning returns ``Infeasible``.
+"""
+
+
+class GeotrainError(Exception):
+    """The root: catch this to catch everything that geotrain raises on purpose."""
+
+
+class InputError(GeotrainError):
+    """The user's input is wrong; the message is one sentence that a person can act on."""
+
+
+class ClusterError(GeotrainError):
+    """A Kubernetes API did not do what was asked."""
+
+
+class Unreachable(ClusterError):
+    """The cluster gave no answer."""
+
+
+class Forbidden(ClusterError):
+    """The credentials do not allow the call."""
+
+
+class NotFound(ClusterError):
+    """The object or its kind does not exist."""
+
+
+class Conflict(ClusterError):
+    """The object was changed or created by somebody else first."""
+
+
+class Gone(ClusterError):
+    """The resource version is too old: list again."""
+
+
+class Invalid(ClusterError):
+    """The object was refused by its schema or by admission."""
+
+
+class TooManyRequests(ClusterError):
+    """The server asks to come back later."""
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class CredentialsError(GeotrainError):
+    """A kubeconfig is missing or cannot be used."""
+
+
+class KernelError(GeotrainError):
+    """Netlink refused an operation, or the kernel lacks a feature."""

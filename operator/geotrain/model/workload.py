@@ -1,0 +1,72 @@
+"""What is to be trained: layers and their measured costs, parallelism, batch and wishes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from geotrain.units import Bytes, Seconds
+
+PlacementPolicy = Literal["Atlas", "Fixed"]
+SchedulePolicy = Literal["Auto", "GPipe", "OneFOneB", "Atlas"]
+Sharing = Literal["Spatial", "Temporal"]
+Objective = Literal["Throughput", "Cost"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCosts:
+    """One layer and one micro-batch on one tensor-parallel group.
+
+    ``backward`` is ``input_gradient + weight_gradient``. ``activation`` is held from F to B when
+    nothing is recomputed; ``parameters`` is the memory of weights, gradients and optimizer state.
+    """
+
+    forward: Seconds
+    input_gradient: Seconds
+    weight_gradient: Seconds
+    activation: Bytes = 0
+    parameters: Bytes = 0
+
+    @property
+    def backward(self) -> Seconds:
+        """The whole backward, without recompute."""
+        return self.input_gradient + self.weight_gradient
+
+    def __post_init__(self) -> None:
+        for name in ("forward", "input_gradient", "weight_gradient", "activation", "parameters"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"a layer's {name} is {getattr(self, name)}; give 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Measured costs of a model, layer by layer, and the size of what crosses a stage boundary."""
+
+    layers: tuple[LayerCosts, ...]
+    boundary: Bytes
+    optimizer_step: Seconds = 0.0
+    gradient_bytes_per_layer: Bytes = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A job as the planner sees it. ``data`` of None lets the planner choose the degree."""
+
+    profile: Profile
+    pipeline: int
+    data: int | None
+    tensor: int
+    global_batch: int
+    micro_batch: int = 1
+    placement: PlacementPolicy = "Atlas"
+    allowed: tuple[str, ...] = ()
+    fixed: tuple[tuple[str, int], ...] = ()
+    objective: Objective = "Throughput"
+    schedule: SchedulePolicy = "Auto"
+    recompute: bool = True
+    memory_per_gpu: Bytes | None = None
+    connections: int | None = None
+    sharing: Sharing = "Temporal"
+
+    def micro_batches(self, data: int) -> int:
+        """M, the micro-batches of one replica in one iteration; 0 when it does not divide."""
+        each, rest = divmod(self.global_batch, data * self.micro_batch)
+        return 0 if rest else each

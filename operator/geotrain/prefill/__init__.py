@@ -1,0 +1,1 @@
+"""Which prompt is prefilled in which bubble: pure decisions over values, no clock, no network."""
