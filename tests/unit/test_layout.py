@@ -29,5 +29,5 @@ def test_every_dependency_says_why_it_is_there():
     text = (ROOT / "pyproject.toml").read_text()
     project = tomllib.loads(text)["project"]
     for requirement in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
-        line = next(line for line in text.splitlines() if f'"{requirement}"' in line)
-        assert "#" in line, f"{requirement} needs a reason"
+        lines = [line for line in text.splitlines() if line.startswith(f'  "{requirement}"')]
+        assert all("#" in line for line in lines), f"{requirement} needs a reason"

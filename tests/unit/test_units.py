@@ -1,9 +1,10 @@
 import math
 
 import pytest
-from geotrain import units
 from hypothesis import given
 from hypothesis import strategies as st
+
+from geotrain import units
 
 
 @pytest.mark.parametrize(
