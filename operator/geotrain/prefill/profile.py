@@ -1,0 +1,96 @@
+"""How long a prompt's prefill takes: layer by layer, piecewise linear in its tokens.
+
+    layer(n)   = linear between the measured points; proportional below the first,
+                 along the last segment beyond the last
+    prefill(n) = layers · layer(n)                               seconds, on an idle GPU
+
+A layer is the smallest piece of work: the GPU is given back to training only between layers, so
+the time of one layer must fit a bubble. Attention is quadratic in the tokens of a prompt; the
+measured points carry that, and more points make the line follow the curve better.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from geotrain.errors import InputError
+from geotrain.prefill.admission import Piece, Work
+from geotrain.units import Seconds, parse_duration
+
+_EXAMPLE = '{"layers": 32, "layerTimes": [{"tokens": 2048, "time": "1.6ms"}]}'
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """One measured point: a layer takes ``time`` for a prompt of ``tokens``."""
+
+    tokens: int
+    time: Seconds
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise ValueError(f"a layer time is given for {self.tokens} tokens; give 1 or more")
+        if not 0 < self.time < float("inf"):
+            raise ValueError(f"a layer of {self.tokens} tokens takes {self.time} s; give above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillProfile:
+    """The measured prefill of a model on one worker; the points ascend in tokens."""
+
+    layers: int
+    layer_times: tuple[LayerTime, ...]
+
+    def __post_init__(self) -> None:
+        if self.layers < 1:
+            raise ValueError(f"the model has {self.layers} layers; give 1 or more")
+        if not self.layer_times:
+            raise ValueError("there are no layer times; give one or more points")
+        for before, after in pairwise(self.layer_times):
+            if after.tokens <= before.tokens or after.time < before.time:
+                raise ValueError(
+                    f"a layer of {after.tokens} tokens follows one of {before.tokens}; "
+                    "points must ascend in tokens and never fall in time"
+                )
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "PrefillProfile":
+        """Read ``prefill.json``, times as Go durations. Raises InputError with the field's path."""
+        try:
+            points = _points(document["layerTimes"])
+            return cls(layers=int(document["layers"]), layer_times=points)
+        except KeyError as error:
+            raise InputError(
+                f"the prefill profile lacks {error.args[0]}; write {_EXAMPLE}"
+            ) from error
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the prefill profile is wrong: {error}; write {_EXAMPLE}") from error
+
+    def layer_time(self, tokens: int) -> Seconds:
+        """Seconds that one layer takes for a prompt of ``tokens``."""
+        first, last = self.layer_times[0], self.layer_times[-1]
+        if tokens <= first.tokens:
+            return first.time * tokens / first.tokens
+        if len(self.layer_times) == 1:
+            return last.time * tokens / last.tokens
+        low, high = next(
+            (pair for pair in pairwise(self.layer_times) if tokens <= pair[1].tokens),
+            self.layer_times[-2:],
+        )
+        slope = (high.time - low.time) / (high.tokens - low.tokens)
+        return low.time + slope * (tokens - low.tokens)
+
+    def prefill_time(self, tokens: int) -> Seconds:
+        """Seconds that the whole prefill takes on a GPU that nobody else uses."""
+        return self.layers * self.layer_time(tokens)
+
+    def work(self, tokens: int) -> Work:
+        """Cut the prefill of ``tokens`` into pieces between which it can pause."""
+        return Work((Piece(self.layer_time(tokens), self.layers),))
+
+
+def _points(entries: Sequence[Mapping[str, Any]]) -> tuple[LayerTime, ...]:
+    return tuple(
+        LayerTime(int(entry["tokens"]), parse_duration(str(entry["time"]))) for entry in entries
+    )
