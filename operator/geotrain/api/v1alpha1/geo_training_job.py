@@ -1,0 +1,409 @@
+"""GeoTrainingJob: one model trained as a pipeline over several data centres."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from geotrain.api.v1alpha1.fields import (
+    INT_OR_STRING,
+    Count,
+    DataCenterName,
+    Duration,
+    ObjectName,
+    Positive,
+    PositiveDuration,
+    Size,
+    SpecModel,
+    StatusModel,
+    rule,
+    rules,
+)
+from geotrain.api.v1alpha1.resource import (
+    AGE,
+    Column,
+    PodTemplate,
+    Resource,
+    Status,
+    ready_columns,
+)
+
+Auto = Annotated[
+    Positive | Literal["auto"],
+    Field(
+        json_schema_extra={
+            INT_OR_STRING: True,
+            **rules(
+                rule(
+                    "type(self) == int ? self >= 1 : self == 'auto'",
+                    "write a whole number of at least 1, or auto",
+                )
+            ),
+        }
+    ),
+]
+
+
+class TrainingModel(SpecModel):
+    """The shape of a dense decoder, from which costs are estimated where nothing is measured."""
+
+    layers: Positive
+    """Transformer layers."""
+    hidden_size: Positive
+    """Width of a layer."""
+    sequence_length: Positive
+    """Tokens of one sample."""
+    vocabulary_size: Positive
+    """Entries of the token embedding; the last stage also computes the output over them."""
+    parameter_dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    """Type of weights and activations (default bfloat16); sets memory and bytes over the WAN."""
+
+
+class ProfileRef(SpecModel):
+    """A ConfigMap in the job's namespace with measured layer times."""
+
+    name: ObjectName
+    """Name of the ConfigMap, in the job's namespace."""
+    key: str = Field(default="profile.json", min_length=1, max_length=253)
+    """Key that holds the profile as JSON (default profile.json)."""
+
+
+class Parallelism(SpecModel):
+    """How the model is cut. Ranks = data x pipeline pods of tensor GPUs each."""
+
+    data: Auto = 1
+    """Replicas of the pipeline that share their gradients, in one data centre each stage; auto
+    lets the planner choose (default 1)."""
+    pipeline: Annotated[int, Field(ge=1, le=1024)]
+    """Stages that the layers are cut into; consecutive stages share a data centre."""
+    tensor: Annotated[int, Field(ge=1, le=64)] = 1
+    """GPUs of one pod, which share every layer (default 1). Must agree with the GPU limit of the
+    template's first container."""
+
+
+class Batch(SpecModel):
+    """How many samples an iteration learns from."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule("self.global % self.micro == 0", "global must be a multiple of micro"),
+        )
+    )
+
+    global_: Positive = Field(alias="global")
+    """Samples of one iteration over all replicas."""
+    micro: Positive = 1
+    """Samples of one micro-batch, the unit that flows through the pipeline (default 1)."""
+
+
+class FixedStages(SpecModel):
+    """Consecutive stages in one data centre."""
+
+    data_center: DataCenterName
+    """Data centre that runs them."""
+    stages: Annotated[int, Field(ge=1, le=1024)]
+    """How many consecutive stages."""
+
+
+class TrainingPlacement(SpecModel):
+    """Where the job may run."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.policy == 'Fixed' ? has(self.stages) && self.stages.size() > 0"
+                " : !has(self.stages) || self.stages.size() == 0",
+                "stages are given with policy Fixed, and only then",
+            ),
+            rule(
+                "!has(self.stages) || self.stages.all(s,"
+                " self.stages.exists_one(t, t.dataCenter == s.dataCenter))",
+                "a data centre may appear only once in stages: its stages must be consecutive",
+            ),
+        )
+    )
+
+    data_centers: tuple[DataCenterName, ...] = Field(
+        default=(), max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """Data centres that may be used; empty (the default): any."""
+    policy: Literal["Atlas", "Fixed"] = "Atlas"
+    """Atlas (the default): geotrain chooses, largest data centres first, and may use fewer.
+    Fixed: exactly as stages says."""
+    stages: tuple[FixedStages, ...] = Field(default=(), max_length=64)
+    """With policy Fixed: the data centres in pipeline order and how many stages each runs."""
+    objective: Literal["Throughput", "Cost"] = "Throughput"
+    """What makes a plan better: samples a second (the default), or the price of a sample."""
+
+
+class TrainingSchedule(SpecModel):
+    """In which order a rank works, and within which memory."""
+
+    policy: Literal["Auto", "GPipe", "OneFOneB", "Atlas"] = "Auto"
+    """Order of forwards and backwards. Auto (the default) replays all and takes the fastest;
+    Atlas puts backwards first and warms up as far as memory allows."""
+    recompute: bool = True
+    """Recompute activations in the backward instead of keeping them (default true): slower, and
+    far less memory a micro-batch in flight."""
+    memory_per_gpu: Size | None = None
+    """Memory that a rank may use on each GPU, for example 80Gi; it bounds the micro-batches in
+    flight. Absent: no bound."""
+
+
+class TrainingNetwork(SpecModel):
+    """How the job crosses the wide area."""
+
+    connections: Auto = "auto"
+    """TCP connections between two ranks; auto (the default): twice capacity x RTT / window."""
+    sharing: Literal["Spatial", "Temporal"] = "Temporal"
+    """Temporal (the default): the replicas of a cell send in turns, each over all their paths.
+    Spatial: each keeps its own path."""
+    enforcement: Literal["Sidecar", "None"] = "Sidecar"
+    """Sidecar (the default): connections, turns and windows are carried out by a sidecar in each
+    pod. None: the trainer's own library opens the connections; no windows."""
+
+
+class FailurePolicy(SpecModel):
+    """What happens when a pod fails."""
+
+    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Restarts of the whole gang before the job is Failed (default 3)."""
+    pod_failure: Literal["RestartGang"] = "RestartGang"
+    """RestartGang: all pods are replaced, and training resumes from its checkpoint."""
+
+
+class GeoTrainingJobSpec(SpecModel):
+    """What is to be trained, how it is cut, and where it may run."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "has(self.model) || has(self.profileRef)",
+                "give profileRef (measured layer times) or model (to estimate them)",
+            ),
+            rule(
+                "type(self.parallelism.data) != int"
+                " || self.batch.global % (self.parallelism.data * self.batch.micro) == 0",
+                "batch.global must be a multiple of parallelism.data times batch.micro",
+            ),
+            rule(
+                "!has(self.model) || self.parallelism.pipeline <= self.model.layers",
+                "parallelism.pipeline must not exceed model.layers: every stage needs a layer",
+            ),
+            rule(
+                "self.placement.policy != 'Fixed' || !has(self.placement.stages) ||"
+                " self.placement.stages.map(s, s.stages).sum() == self.parallelism.pipeline",
+                "the placement's stages must add up to parallelism.pipeline",
+            ),
+        )
+    )
+
+    suspend: bool = False
+    """True releases all pods and holds the job until it is false again (default false)."""
+    managed_by: str = Field(
+        default="geotrain.io/controller",
+        min_length=1,
+        max_length=63,
+        json_schema_extra=rules(
+            rule("self == oldSelf", "managedBy cannot change; delete the job and create it again")
+        ),
+    )
+    """Controller that looks after the job (default geotrain.io/controller). Another value hands it
+    to somebody else. Cannot be changed."""
+    model: TrainingModel | None = None
+    """Shape of the model; costs are estimated from it where no profileRef is given."""
+    profile_ref: ProfileRef | None = None
+    """Measured layer times, which win over an estimate from model."""
+    parallelism: Parallelism
+    """How the model is cut into ranks."""
+    batch: Batch
+    """How many samples an iteration learns from."""
+    placement: TrainingPlacement = TrainingPlacement()
+    """Where the job may run."""
+    schedule: TrainingSchedule = TrainingSchedule()
+    """In which order a rank works."""
+    network: TrainingNetwork = TrainingNetwork()
+    """How the job crosses the wide area."""
+    failure_policy: FailurePolicy = FailurePolicy()
+    """What happens when a pod fails."""
+    reserve_timeout: PositiveDuration = "5m"
+    """How long the gang may wait for all its pods to run once it was let go; then everything is
+    taken back and the job waits with the reason (default 5m)."""
+    active_deadline: PositiveDuration | None = None
+    """The job is Failed when it has run for so long, for example 72h; absent: no limit."""
+    ttl_after_finished: Duration | None = None
+    """How long a Complete or Failed job is kept before it is deleted; absent: for ever."""
+    template: PodTemplate
+    """The pod of every rank."""
+
+
+class PlannedSegment(StatusModel):
+    """What one data centre runs."""
+
+    data_center: str
+    """Data centre."""
+    first_stage: Count
+    """First of its consecutive stages."""
+    stages: Count
+    """How many stages it runs."""
+    ranks: Count
+    """Pods that it runs."""
+    gpus: Count
+    """GPUs that they take."""
+
+
+class PlannedLink(StatusModel):
+    """What the plan does on one link."""
+
+    source: str = Field(alias="from")
+    """Data centre that sends."""
+    target: str = Field(alias="to")
+    """Data centre that receives."""
+    connections: Count
+    """TCP connections between each pair of ranks."""
+    bytes_per_iteration: str
+    """Bytes that cross the link in one iteration."""
+
+
+class LostAlternative(StatusModel):
+    """A plan that was tried and not chosen."""
+
+    placement: str
+    """Stages by data centre, for example dc-west:4 dc-central:2."""
+    data: Count
+    """Replicas."""
+    schedule: str
+    """Order of work."""
+    iteration_time: str | None = None
+    """Planned length of an iteration; absent where it does not fit."""
+    samples_per_second: float | None = None
+    """Planned speed."""
+    price_per_iteration: float | None = None
+    """Planned price of an iteration."""
+    why: str
+    """Why it lost."""
+
+
+class PlanStatus(StatusModel):
+    """The plan that the job runs by."""
+
+    placement: str
+    """Stages by data centre in pipeline order, for example dc-west:2 dc-central:2."""
+    stages: tuple[PlannedSegment, ...] = ()
+    """What each data centre runs, in pipeline order."""
+    data: Count
+    """Replicas."""
+    pipeline: Count
+    """Stages."""
+    tensor: Count
+    """GPUs a rank."""
+    micro_batches: Count
+    """Micro-batches of one replica in one iteration."""
+    schedule: str
+    """Order of work that was chosen."""
+    iteration_time: str
+    """Planned length of an iteration."""
+    samples_per_second: float
+    """Planned speed."""
+    gpu_use: float
+    """Share of the iteration in which the GPUs compute, 0 to 1."""
+    bubble_share: float
+    """Share of the iteration in which the GPUs wait, 0 to 1."""
+    links: tuple[PlannedLink, ...] = ()
+    """What crosses the wide area."""
+    price_per_iteration: float
+    """Price of GPUs and traffic of one iteration."""
+    alternatives: tuple[LostAlternative, ...] = ()
+    """Plans that lost and why, the best first."""
+
+
+class LinkBytes(StatusModel):
+    """Traffic over one link."""
+
+    source: str = Field(alias="from")
+    """Data centre that sent."""
+    target: str = Field(alias="to")
+    """Data centre that received."""
+    bytes: Count
+    """Bytes since the gang started."""
+
+
+class ObservedTraining(StatusModel):
+    """What the sidecars report of the running gang."""
+
+    iteration: Count | None = None
+    """Last finished iteration."""
+    iteration_time: str | None = None
+    """Measured length of an iteration."""
+    plan_error: float | None = None
+    """|measured - planned| / planned iteration time."""
+    loss: float | None = None
+    """Latest training loss that the trainer told."""
+    ranks_ready: Count | None = None
+    """Pods that are Ready."""
+    link_bytes: tuple[LinkBytes, ...] = ()
+    """Bytes by link."""
+    in_window_share: float | None = None
+    """Share of WAN bytes that were sent inside their windows, 0 to 1."""
+    restarts: Count = 0
+    """Gang restarts so far."""
+    time: datetime | None = None
+    """When this was observed."""
+
+
+class GeoTrainingJobStatus(Status):
+    """What has become of the job."""
+
+    phase: str | None = None
+    """The conditions in one word, for the column only; programs read the conditions."""
+    revision: str | None = None
+    """Revision of plan and template that the members hold."""
+    attempt: Count | None = None
+    """Number of the present gang: 0 at first, one more with each restart."""
+    reserve_time: datetime | None = None
+    """When the present gang was let go; reserveTimeout counts from here."""
+    start_time: datetime | None = None
+    """When the gang first ran; activeDeadline counts from here."""
+    completion_time: datetime | None = None
+    """When the job became Complete or Failed; ttlAfterFinished counts from here."""
+    plan: PlanStatus | None = None
+    """The plan that the job runs by."""
+    observed: ObservedTraining | None = None
+    """What the sidecars report."""
+
+
+class GeoTrainingJob(Resource):
+    """One model trained as a pipeline over several data centres, all pods or none."""
+
+    PLURAL: ClassVar = "geotrainingjobs"
+    SHORT: ClassVar = "gtj"
+    COLUMNS: ClassVar = (
+        Column(name="Phase", path=".status.phase", description="The conditions in one word"),
+        Column(name="Placement", path=".status.plan.placement",
+               description="Stages by data centre"),
+        Column(name="Planned", path=".status.plan.iterationTime",
+               description="Planned length of an iteration"),
+        Column(name="Measured", path=".status.observed.iterationTime",
+               description="Measured length of an iteration"),
+        Column(name="Iteration", path=".status.observed.iteration", type="integer",
+               description="Last finished iteration"),
+        Column(name="Restarts", path=".status.observed.restarts", type="integer",
+               description="Gang restarts"),
+        Column(name="Why", path='.status.conditions[?(@.status=="False")].message', wide=True,
+               description="What holds the job up"),
+        *(c.model_copy(update={"wide": True}) for c in ready_columns("WindowsEnforced")),
+        AGE,
+    )  # fmt: skip
+    RULES: ClassVar = (
+        rule(
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')"
+            " && self.metadata.name.size() <= 52",
+            "the name becomes a Service and part of host names: at most 52 lower-case letters,"
+            " digits and '-', beginning with a letter",
+        ),
+    )
+
+    spec: GeoTrainingJobSpec
+    """What is to be trained, how it is cut, and where it may run."""
+    status: GeoTrainingJobStatus = GeoTrainingJobStatus()
+    """What has become of the job."""
