@@ -1,0 +1,123 @@
+"""Which nodes may take a pod of ours, and why the others may not.
+
+Training goes to its own data centre, wherever it fits once prefill has left. Prefill goes only to
+the node of the rank whose GPUs it shares, never beyond the pool's limit, and never into room that a
+waiting training gang could use.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from geotrain.fitting.facts import PodFacts, Resources, Role
+from geotrain.fitting.gang import with_promised
+from geotrain.fitting.occupancy import Occupancy
+from geotrain.fitting.quantities import show_amount
+from geotrain.fitting.selection import refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """``passed`` keeps the order of the question; ``failed`` says why, by node."""
+
+    passed: tuple[str, ...]
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def filter_nodes(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> Filtered:
+    """Sort the named nodes into those that may take the pod and those that may not."""
+    if pod.role is Role.TRAINING:
+        return _filter_training(pod, names, occupancy)
+    if pod.role is Role.PREFILL:
+        return _filter_prefill(pod, names, occupancy)
+    return Filtered((), dict.fromkeys(names, "the pod is neither training nor prefill"))
+
+
+def _filter_training(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> Filtered:
+    if not pod.data_center:
+        return Filtered((), dict.fromkeys(names, "the training pod names no data centre"))
+    passed: list[str] = []
+    failed: dict[str, str] = {}
+    for name in names:
+        why = _refusal(pod, name, occupancy)
+        if why is None:
+            passed.append(name)
+        else:
+            failed[name] = f"node {why}"
+    return Filtered(tuple(passed), failed)
+
+
+def _filter_prefill(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> Filtered:
+    if not pod.job or pod.beside_rank is None:
+        return Filtered((), dict.fromkeys(names, "the prefill pod names no training rank"))
+    who = f"rank {pod.beside_rank} of {pod.job}"
+    rank_of = (pod.job_key, pod.beside_rank)
+    rank = occupancy.rank(*rank_of)
+    if rank is None:
+        return Filtered((), dict.fromkeys(names, f"{who} runs on no node"))
+    there = sum(_precedes(other, pod) for other in occupancy.beside(*rank_of))
+    if there >= pod.max_beside:
+        why = f"{who} has {there} of at most {pod.max_beside} prefill workers"
+        return Filtered((), dict.fromkeys(names, why))
+    failed = {name: f"{who} runs on {rank.node}" for name in names if name != rank.node}
+    if rank.node not in names:
+        return Filtered((), failed)
+    unfit = _prefill_refusal(pod, rank.node, occupancy)
+    if unfit is None:
+        return Filtered((rank.node,), failed)
+    return Filtered((), {**failed, rank.node: f"node {unfit}"})
+
+
+def _precedes(other: PodFacts, pod: PodFacts) -> bool:
+    """Whether another prefill pod's claim on the GPU goes first.
+
+    Of unbound pods the first by name does: the watch may lag behind what was just bound, and
+    so two pods asked for in a row cannot both pass for the last place.
+    """
+    return other.key != pod.key and (bool(other.node) or other.key < pod.key)
+
+
+def _prefill_refusal(pod: PodFacts, name: str, occupancy: Occupancy) -> str | None:
+    why = _refusal(pod, name, occupancy, sparing=True)
+    if why is not None:
+        return why
+    promised = reserved(occupancy).get(name)
+    if promised and _shortage(pod, occupancy.free(name, sparing=True), promised):
+        return "has no room but what waiting training needs"
+    return None
+
+
+def reserved(occupancy: Occupancy) -> dict[str, dict[str, int]]:
+    """The room, by node, that waiting training would take.
+
+    That is the admitted pods', and that of gated gangs which fit whole, in order of priority. A
+    gang that does not fit reserves nothing, or prefill would starve and the gang not be served.
+    """
+    whatif = with_promised(occupancy, set())
+    gangs: dict[tuple[int, str, str], list[PodFacts]] = {}
+    for pod in occupancy.waiting():
+        if pod.gated:
+            gangs.setdefault((-pod.priority, *pod.job_key), []).append(pod)
+    for _, gang in sorted(gangs.items()):
+        before = whatif.copy()
+        if whatif.put(gang):
+            whatif = before
+    return whatif.taken
+
+
+def _refusal(
+    pod: PodFacts, name: str, occupancy: Occupancy, *, sparing: bool = False
+) -> str | None:
+    """Why a node takes the pod neither now nor after prefill left, or None."""
+    node = occupancy.nodes.get(name)
+    if node is None:
+        return "is not in the extender's cache yet"
+    return refusal(pod, node) or _shortage(pod, occupancy.free(name, sparing=sparing))
+
+
+def _shortage(pod: PodFacts, free: Resources, taken: Resources | None = None) -> str | None:
+    """What is missing for the pod, or None. Resources that it does not ask for do not matter."""
+    for resource, amount in pod.requests.items():
+        have = free.get(resource, 0) - (taken.get(resource, 0) if taken else 0)
+        if 0 < amount > have:
+            return f"lacks {show_amount(resource, amount - have)}"
+    return None
