@@ -1,4 +1,7 @@
-"""Kubernetes Events as values. Builders are pure; who posts them drops repeats by ``dedupe_key``."""
+"""Kubernetes Events as values.
+
+Builders are pure; whoever posts the events drops repeats by ``dedupe_key``.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -85,7 +88,7 @@ def _for_condition(subject: str, condition: Condition) -> Event:
 
 
 def _is_news(condition: Condition, before: Conditions) -> bool:
-    """ "Not failed" and "not suspended" of a new object are no news."""
+    """Whether it tells something: that a new object is not failed or suspended does not."""
     first = all(c.type != condition.type for c in before)
     return not (first and condition.status == FALSE and condition.type in _GOOD_WHEN_FALSE)
 

@@ -182,7 +182,9 @@ class Column(SpecModel):
 
 def explain(error: ValidationError) -> str:
     """All faults of a pydantic error as one line, each with the field's path."""
-    return "; ".join(f"{_path(e['loc'])}: {e['msg']}" for e in error.errors())
+    return "; ".join(
+        f"{_path(e['loc'])}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+    )
 
 
 def _path(location: tuple[int | str, ...]) -> str:

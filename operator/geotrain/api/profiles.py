@@ -1,0 +1,94 @@
+"""Profiles as JSON documents: measured layer times in a ConfigMap or a file.
+
+    {"layers": [{"count": 24, "forward": "2.586ms", "inputGradient": "3.979ms",
+                 "weightGradient": "2.302ms", "activationBytes": "64Mi",
+                 "parameterBytes": "3Gi"}],
+     "boundaryBytes": "33554432", "optimizerStep": "4ms", "gradientBytes": "384Mi"}
+
+Times are Go durations for one micro-batch of ``batch.micro`` samples on one tensor-parallel group;
+bytes are Kubernetes quantities on each GPU of it, except ``boundaryBytes``: what one micro-batch
+sends to the next stage, all GPUs of the group together.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from geotrain.api.v1alpha1.fields import Positive, SpecModel
+from geotrain.units import Bytes, Seconds, parse_bytes, parse_duration
+
+
+def _reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
+    """Reads a quantity; says what would be right for anything else."""
+
+    def read(value: Any) -> float:
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r} is no quantity; write one like {example}")
+        if value.startswith("-"):
+            raise ValueError(f"{value} is negative; write 0 or more, like {example}")
+        return parse(value)
+
+    return BeforeValidator(read)
+
+
+def _duration(text: str) -> Seconds:
+    return parse_duration(text)
+
+
+def _bytes(text: str) -> Bytes:
+    return parse_bytes(text)
+
+
+Time = Annotated[Seconds, _reader(_duration, '"2.5ms"')]
+Amount = Annotated[Bytes, _reader(_bytes, '"64Mi"')]
+
+
+class LayerDocument(SpecModel):
+    """Equal layers, one after another."""
+
+    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """How many such layers follow each other."""
+    forward: Time
+    """Forward of one micro-batch."""
+    input_gradient: Time
+    """The part of the backward that the stage before waits for."""
+    weight_gradient: Time
+    """The rest of the backward."""
+    activation_bytes: Amount = 0
+    """Held from forward to backward when nothing is recomputed."""
+    parameter_bytes: Amount = 0
+    """Weights, gradients and optimizer state."""
+
+
+class ProfileDocument(SpecModel):
+    """A model's measured costs."""
+
+    layers: tuple[LayerDocument, ...] = Field(min_length=1)
+    """Layers in order."""
+    boundary_bytes: Amount
+    """What one micro-batch sends from a stage to the next."""
+    optimizer_step: Time = 0.0
+    """The optimizer's step, once an iteration."""
+    gradient_bytes: Amount = 0
+    """Gradients of one layer, which the replicas all-reduce."""
+
+
+class PrefillPoint(SpecModel):
+    """One measured point."""
+
+    tokens: Positive
+    """Length of the prompt."""
+    time: Time
+    """What one layer takes for it."""
+
+
+class PrefillDocument(SpecModel):
+    """A model's measured prefill times."""
+
+    layers: Positive
+    """Transformer layers."""
+    layer_times: tuple[PrefillPoint, ...] = Field(min_length=1)
+    """Points in ascending order of tokens."""
