@@ -37,6 +37,7 @@ class Worker:
     computed: Seconds = 0.0
     offered_seconds: Seconds = 0.0
     used_seconds: Seconds = 0.0
+    is_leaving: bool = False
 
 
 class Fleet:
@@ -52,13 +53,15 @@ class Fleet:
         self._retired_used = 0.0
 
     def keep(self, names: Collection[str]) -> None:
-        """Know exactly these workers: new ones are added, others forgotten with their books."""
-        for name in [known for known in self.workers if known not in names]:
-            gone = self.workers.pop(name)
-            self._retired_offered += gone.offered_seconds
-            self._retired_used += gone.used_seconds
+        """Send work to these workers only; others are forgotten once their books are empty."""
         for name in sorted(names):
-            self.workers.setdefault(name, Worker(name))
+            self.workers.setdefault(name, Worker(name)).is_leaving = False
+        for worker in [w for w in self.workers.values() if w.name not in names]:
+            worker.is_leaving = True
+            if not worker.book:
+                del self.workers[worker.name]
+                self._retired_offered += worker.offered_seconds
+                self._retired_used += worker.used_seconds
 
     def observe(self, name: str, observation: Observation, now: Seconds) -> None:
         """Take a worker's report; its book is written anew from what is left of each request."""
@@ -72,9 +75,13 @@ class Fleet:
         worker.book = write(queue, worker.calendar, self.rules, now, now + self._horizon)
 
     def lose(self, name: str) -> None:
-        """Offer a worker that does not answer nothing until it reports again."""
+        """Offer a worker that does not answer nothing until it reports again.
+
+        Its book is void: what it still holds then is in its report.
+        """
         if worker := self.workers.get(name):
             worker.calendar = Calendar()
+            worker.book = Book()
             worker.observed = None
 
     def admit(
@@ -99,11 +106,13 @@ class Fleet:
             worker.book = worker.book.without(request)
 
     def fresh(self, now: Seconds) -> list[Worker]:
-        """Workers that have reported lately, by name."""
+        """Workers that have reported lately and are to stay, by name."""
         return [
-            self.workers[name]
-            for name in sorted(self.workers)
-            if (seen := self.workers[name].observed) is not None and now - seen <= self._stale
+            worker
+            for _, worker in sorted(self.workers.items())
+            if worker.observed is not None
+            and now - worker.observed <= self._stale
+            and not worker.is_leaving
         ]
 
     @property

@@ -9,16 +9,11 @@ the time of one layer must fit a bubble. Attention is quadratic in the tokens of
 measured points carry that, and more points make the line follow the curve better.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from geotrain.errors import InputError
 from geotrain.prefill.admission import Piece, Work
-from geotrain.units import Seconds, parse_duration
-
-_EXAMPLE = '{"layers": 32, "layerTimes": [{"tokens": 2048, "time": "1.6ms"}]}'
+from geotrain.units import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +49,6 @@ class PrefillProfile:
                     "points must ascend in tokens and never fall in time"
                 )
 
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "PrefillProfile":
-        """Read ``prefill.json``, times as Go durations. Raises InputError with the field's path."""
-        try:
-            points = _points(document["layerTimes"])
-            return cls(layers=int(document["layers"]), layer_times=points)
-        except KeyError as error:
-            raise InputError(
-                f"the prefill profile lacks {error.args[0]}; write {_EXAMPLE}"
-            ) from error
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the prefill profile is wrong: {error}; write {_EXAMPLE}") from error
-
     def layer_time(self, tokens: int) -> Seconds:
         """Seconds that one layer takes for a prompt of ``tokens``."""
         first, last = self.layer_times[0], self.layer_times[-1]
@@ -88,9 +70,3 @@ class PrefillProfile:
     def work(self, tokens: int) -> Work:
         """Cut the prefill of ``tokens`` into pieces between which it can pause."""
         return Work((Piece(self.layer_time(tokens), self.layers),))
-
-
-def _points(entries: Sequence[Mapping[str, Any]]) -> tuple[LayerTime, ...]:
-    return tuple(
-        LayerTime(int(entry["tokens"]), parse_duration(str(entry["time"]))) for entry in entries
-    )

@@ -95,6 +95,24 @@ def test_a_report_of_a_worker_that_was_removed_is_ignored(fleet):
     assert list(fleet.workers) == ["b"]
 
 
+def test_a_worker_that_leaves_finishes_what_it_has_and_gets_no_more(fleet):
+    fleet.observe("a", report((0.0, 9.0)), 0.0)
+    fleet.admit(request("1"), SECOND, 0.0)
+    fleet.keep(["b"])
+    assert isinstance(fleet.admit(request("2"), SECOND, 0.0), Refuse)
+    fleet.release("a", "1")
+    fleet.keep(["b"])
+    assert list(fleet.workers) == ["b"]
+
+
+def test_a_worker_that_was_to_leave_may_stay(fleet):
+    fleet.observe("a", report((0.0, 9.0)), 0.0)
+    fleet.admit(request("1"), SECOND, 0.0)
+    fleet.keep(["b"])
+    fleet.keep(["a", "b"])
+    assert isinstance(fleet.admit(request("2"), SECOND, 0.0), Admit)
+
+
 def test_bubble_time_is_counted_offered_and_used(fleet):
     fleet.observe("a", report((0.0, 0.5), (1.0, 1.5), computed=10.0), 0.0)
     fleet.observe("a", report((1.0, 1.5), computed=10.25), 1.0)

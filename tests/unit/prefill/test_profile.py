@@ -1,18 +1,12 @@
 import pytest
 
-from geotrain.errors import InputError
 from geotrain.prefill.admission import Piece
 from geotrain.prefill.profile import LayerTime, PrefillProfile
-
-DOCUMENT = {
-    "layers": 4,
-    "layerTimes": [{"tokens": 512, "time": "1ms"}, {"tokens": 2048, "time": "4ms"}],
-}
 
 
 @pytest.fixture
 def profile():
-    return PrefillProfile.from_document(DOCUMENT)
+    return PrefillProfile(4, (LayerTime(512, 0.001), LayerTime(2048, 0.004)))
 
 
 @pytest.mark.parametrize(
@@ -41,29 +35,28 @@ def test_a_prefill_is_its_layers_one_after_another(profile):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("tokens", "time", "words"),
     [
-        ({"layers": None}, "lacks layers"),
-        ({"layers": 0}, "0 layers; give 1 or more"),
-        ({"layers": "many"}, "is wrong"),
-        ({"layerTimes": []}, "give one or more points"),
-        ({"layerTimes": [{"tokens": 0, "time": "1ms"}]}, "0 tokens; give 1 or more"),
-        ({"layerTimes": [{"tokens": 1, "time": "0s"}]}, "give above 0"),
-        ({"layerTimes": [{"tokens": 1, "time": "-1ms"}]}, "is not a duration"),
-        ({"layerTimes": [{"tokens": 1}]}, "lacks time"),
-        ({"layerTimes": 7}, "is wrong"),
-        (
-            {"layerTimes": [{"tokens": 9, "time": "1ms"}, {"tokens": 9, "time": "2ms"}]},
-            "must ascend in tokens",
-        ),
-        (
-            {"layerTimes": [{"tokens": 1, "time": "2ms"}, {"tokens": 9, "time": "1ms"}]},
-            "never fall in time",
-        ),
+        (0, 0.001, "0 tokens; give 1 or more"),
+        (1, 0.0, "takes 0.0 s; give above 0"),
+        (1, -0.001, "give above 0"),
+        (1, float("inf"), "give above 0"),
     ],
 )
-def test_a_wrong_profile_says_what_would_be_right(change, words):
-    document = {key: value for key, value in (DOCUMENT | change).items() if value is not None}
-    with pytest.raises(InputError, match="layerTimes") as caught:
-        PrefillProfile.from_document(document)
-    assert words in str(caught.value)
+def test_a_wrong_point_is_refused(tokens, time, words):
+    with pytest.raises(ValueError, match=words):
+        LayerTime(tokens, time)
+
+
+@pytest.mark.parametrize(
+    ("layers", "points", "words"),
+    [
+        (0, [(1, 0.1)], "0 layers; give 1 or more"),
+        (1, [], "no layer times"),
+        (1, [(9, 0.1), (9, 0.2)], "must ascend in tokens"),
+        (1, [(1, 0.2), (9, 0.1)], "never fall in time"),
+    ],
+)
+def test_a_wrong_profile_is_refused(layers, points, words):
+    with pytest.raises(ValueError, match=words):
+        PrefillProfile(layers, tuple(LayerTime(*point) for point in points))
