@@ -45,6 +45,7 @@ PORT_PEER: Final = 15002  # sidecars talk to sidecars here
 PORT_STATUS: Final = 15003  # /status and /metrics of the sidecar
 PORT_MASTER: Final = 29500
 PORT_PREFILL: Final = 8000  # a prefill worker's HTTP port
+PORT_ROUTER: Final = 8080  # the HTTP port of a pool's router
 CONFIG_DIRECTORY: Final = "/etc/geotrain"
 SIGNAL_DIRECTORY: Final = "/run/geotrain-signal"  # emptyDir shared by trainer and sidecar
 SIGNAL_SOCKET: Final = f"{SIGNAL_DIRECTORY}/signal.sock"
