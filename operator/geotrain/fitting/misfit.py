@@ -83,7 +83,7 @@ def _refusals(pod: PodFacts, occupancy: Occupancy) -> str:
     if not nodes:
         return "no node of the cluster carries this data centre's label"
     causes = Counter(refusal(pod, node) for node in nodes)
-    told = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items(), key=str))
+    told = ", ".join(f"{cause} ({count})" for cause, count in sorted(causes.items(), key=str))
     return f"none of {_count(len(nodes), 'node')} takes the pods: {told}"
 
 

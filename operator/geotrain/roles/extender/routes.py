@@ -97,7 +97,9 @@ class Routes:
                 return self._failed(verb, 503, "NotSynced", str(error))
             except Exception:
                 _log.exception("%s failed", verb)
-                return self._failed(verb, 500, "Fault", "the extender failed; its log says why")
+                return self._failed(
+                    verb, 500, "Fault", "a fault in the extender; its log says which"
+                )
             finally:
                 self._metrics.seconds.labels(verb).observe(time.perf_counter() - begin)
 
@@ -105,7 +107,7 @@ class Routes:
 
     def _document(self, body: bytes) -> object:
         if not self._mirror.synced:
-            raise NotSyncedError("the extender has not yet seen all nodes and pods; try again")
+            raise NotSyncedError("nodes and pods are not all seen yet; try again")
         try:
             return json.loads(body)
         except ValueError as error:
