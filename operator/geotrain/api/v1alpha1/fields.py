@@ -9,9 +9,10 @@ of rounding; nothing here is compared for equality or summed by the API server, 
 ``0.9``.
 """
 
+import re
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from geotrain.units import DURATION_PATTERN, QUANTITY_PATTERN, RATE_PATTERN
@@ -38,43 +39,37 @@ def rules(*entries: dict[str, str]) -> dict[str, Any]:
     return {RULES: list(entries)}
 
 
-def _text(pattern: str, message: str, length: int, *extra: dict[str, str]) -> Any:
-    schema: dict[str, Any] = {PATTERN_MESSAGE: message}
-    if extra:
-        schema |= rules(*extra)
-    return Field(pattern=pattern, max_length=length, json_schema_extra=schema)
+MESSAGES: Final[dict[str, str]] = {}
+"""Pattern → the sentence that Python's own errors show instead of it."""
 
 
-_DURATION_MESSAGE = "write a duration like 40ms, 1.5s or 1h30m"
-_BYTES_MESSAGE = "write bytes like 500M, 64Gi or 33554432"
-_RATE_MESSAGE = "write bits per second like 50M or 5G"
-_ABOVE_ZERO = "self.matches('[1-9]')"
+def _text(pattern: str, message: str, length: int) -> Any:
+    MESSAGES[pattern] = message
+    return Field(pattern=pattern, max_length=length, json_schema_extra={PATTERN_MESSAGE: message})
 
-Duration = Annotated[str, _text(DURATION_PATTERN, _DURATION_MESSAGE, 32)]
+
+def _above_zero(message: str) -> Any:
+    """A quantity whose text has a digit other than 0: the same rule in CEL and in Python."""
+
+    def check(text: str) -> str:
+        if not re.search("[1-9]", text):
+            raise ValueError(message)
+        return text
+
+    extra = rules(rule("self.matches('[1-9]')", message))
+    return Field(json_schema_extra=extra), AfterValidator(check)
+
+
+_DURATION = _text(DURATION_PATTERN, "write a duration like 40ms, 1.5s or 1h30m", 32)
+_BYTES = _text(QUANTITY_PATTERN, "write bytes like 500M, 64Gi or 33554432", 32)
+_RATE = _text(RATE_PATTERN, "write bits per second like 50M or 5G", 32)
+
+Duration = Annotated[str, _DURATION]
 """A Go duration, 0 allowed."""
-PositiveDuration = Annotated[
-    str,
-    _text(
-        DURATION_PATTERN,
-        _DURATION_MESSAGE,
-        32,
-        rule(_ABOVE_ZERO, "write a duration above 0, like 1.5s"),
-    ),
-]
-Size = Annotated[
-    str,
-    _text(
-        QUANTITY_PATTERN,
-        _BYTES_MESSAGE,
-        32,
-        rule(_ABOVE_ZERO, "write a size above 0, like 128Ki"),
-    ),
-]
-Rate = Annotated[
-    str,
-    _text(RATE_PATTERN, _RATE_MESSAGE, 32, rule(_ABOVE_ZERO, "write a rate above 0, like 5G")),
-]
-IdleRate = Annotated[str, _text(RATE_PATTERN, _RATE_MESSAGE, 32)]
+PositiveDuration = Annotated[str, _DURATION, *_above_zero("write a duration above 0, like 1.5s")]
+Size = Annotated[str, _BYTES, *_above_zero("write a size above 0, like 128Ki")]
+Rate = Annotated[str, _RATE, *_above_zero("write a rate above 0, like 5G")]
+IdleRate = Annotated[str, _RATE]
 """A rate that may be 0."""
 DataCenterName = Annotated[
     str,

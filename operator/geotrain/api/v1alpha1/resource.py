@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from geotrain.api.labels import API_VERSION
-from geotrain.api.v1alpha1.fields import ObjectName, OpenModel, SpecModel, StatusModel
+from geotrain.api.v1alpha1.fields import MESSAGES, ObjectName, OpenModel, SpecModel, StatusModel
 from geotrain.errors import InputError
 
 
@@ -182,9 +183,12 @@ class Column(SpecModel):
 
 def explain(error: ValidationError) -> str:
     """All faults of a pydantic error as one line, each with the field's path."""
-    return "; ".join(
-        f"{_path(e['loc'])}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
-    )
+    return "; ".join(f"{_path(e['loc'])}: {_sentence(e)}" for e in error.errors())
+
+
+def _sentence(error: ErrorDetails) -> str:
+    pattern = error.get("ctx", {}).get("pattern")
+    return MESSAGES.get(str(pattern), error["msg"].removeprefix("Value error, "))
 
 
 def _path(location: tuple[int | str, ...]) -> str:
