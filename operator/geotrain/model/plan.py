@@ -124,7 +124,11 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The planner's answer. Equal inputs give an equal plan, byte for byte."""
+    """The planner's answer. Equal inputs give an equal plan, byte for byte.
+
+    By stage: ``layers`` counts the consecutive layers, ``in_flight`` the most micro-batches that
+    are held at once. ``sharing`` is how replicas share the wide area, Spatial or Temporal.
+    """
 
     placement: Placement
     tensor: int
@@ -144,6 +148,9 @@ class Plan:
     compute: tuple[tuple[Interval, ...], ...] = ()
     transfers: dict[int, tuple[Interval, ...]] = field(default_factory=dict)
     alternatives: tuple[Alternative, ...] = ()
+    layers: tuple[int, ...] = ()
+    in_flight: tuple[int, ...] = ()
+    sharing: str = "Temporal"
 
     @property
     def ranks(self) -> int:

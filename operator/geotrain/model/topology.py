@@ -23,7 +23,8 @@ class WanLink:
     """One direction of a wide-area path; full duplex is two of them.
 
     ``capacity`` is the rate of the DC pair, ``per_pod_capacity`` what one pod pair can reach,
-    ``window`` the most bytes that one TCP connection keeps in flight (None: unlimited).
+    ``window`` the most bytes that one TCP connection keeps in flight (None: unlimited),
+    ``efficiency`` the share of a rate that carries payload (headers take the rest).
     """
 
     source: str
@@ -34,6 +35,7 @@ class WanLink:
     per_pod_capacity: BitsPerSecond | None = None
     cost_per_gigabyte: float = 0.0
     reservable: float = 1.0
+    efficiency: float = 1.0
 
     def __post_init__(self) -> None:
         if self.capacity <= 0:
@@ -42,6 +44,8 @@ class WanLink:
             raise ValueError(f"link {self.source}-{self.target}: round trip must be 0 or more")
         if not 0 < self.reservable <= 1:
             raise ValueError(f"link {self.source}-{self.target}: reservable must be in (0, 1]")
+        if not 0 < self.efficiency <= 1:
+            raise ValueError(f"link {self.source}-{self.target}: efficiency must be in (0, 1]")
 
     @property
     def pod_rate(self) -> BitsPerSecond:

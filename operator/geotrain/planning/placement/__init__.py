@@ -1,0 +1,1 @@
+"""Which data centres run which stages: candidates, their scores, and the choice."""

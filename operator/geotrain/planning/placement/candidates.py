@@ -1,0 +1,220 @@
+"""Which placements are worth trying.
+
+The ATLAS rule (arXiv 2411.14458, algorithm 1): data centres by free GPUs, largest first, equal
+ones in name order; each takes ``min(stages left, GPUs // (tensor x data))`` consecutive stages;
+data and tensor parallelism never leave a data centre. Every prefix of the list and every
+data-parallel degree is a what-if, so that fewer data centres can win. A placement over three to
+six data centres is also tried in the order with the least delay, because the rule's order ignores
+the links. Neighbours in the pipeline must have a link in each direction.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, permutations
+
+from geotrain.model.decision import Reason
+from geotrain.model.plan import Placement
+from geotrain.model.topology import DataCenter, Topology
+from geotrain.model.workload import Workload
+from geotrain.units import Seconds, transfer_time
+
+_MOST_REORDERED = 6
+
+Segments = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A placement that cannot be, and why."""
+
+    segments: Segments
+    data: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What to try, in a fixed order; what was rejected; and reasons that rule out everything."""
+
+    placements: tuple[Placement, ...]
+    rejected: tuple[Rejected, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+
+
+def candidates(topology: Topology, workload: Workload) -> Candidates:
+    """All placements that the policy allows and that fit into the free GPUs."""
+    faults = (*_input_faults(workload), *_unknown(topology, workload))
+    if faults:
+        return Candidates((), reasons=faults)
+    centers = _allowed(topology, workload)
+    degrees = _degrees(centers, workload)
+    if not degrees:
+        return Candidates((), reasons=(_indivisible(workload),))
+    found: dict[Placement, None] = {}
+    rejected: dict[Rejected, None] = {}
+    for data in degrees:
+        for placement in _placements(topology, centers, workload, data):
+            missing = _missing_link(topology, placement.segments)
+            if missing is None:
+                found.setdefault(placement)
+            else:
+                rejected.setdefault(Rejected(placement.segments, data, missing))
+    reasons = () if found or rejected else shortage(centers, workload, degrees[0])
+    return Candidates(tuple(found), tuple(rejected), reasons)
+
+
+def shortage(centers: Sequence[DataCenter], workload: Workload, data: int) -> tuple[Reason, ...]:
+    """Why the stages do not fit: first the whole, then each data centre that falls short."""
+    needs = f"{_stage_size(workload, data)} (tensor {workload.tensor} x data {data})"
+    wanted = dict(workload.fixed) if workload.placement == "Fixed" else {}
+    lacks = [
+        _lack(center, wanted.get(center.name, 1), _stage_size(workload, data), needs)
+        for center in centers
+    ]
+    whole = f"{workload.pipeline} stages need {needs} GPUs each and do not fit: " + "; ".join(
+        text for text, _ in lacks
+    )
+    details = [Reason("NoFeasiblePlacement", text) for text, is_short in lacks if is_short]
+    return (Reason("NoFeasiblePlacement", whole), *details)
+
+
+def _lack(center: DataCenter, wanted: int, size: int, needs: str) -> tuple[str, bool]:
+    room = center.gpus // size
+    free = f"{center.name} has {center.gpus} free GPUs"
+    if not room:
+        return f"{free} and one stage needs {needs}", True
+    if room < wanted:
+        return f"{free}, room for {room} of its {wanted} stages", True
+    return f"{free}, room for {room} stages", False
+
+
+def _stage_size(workload: Workload, data: int) -> int:
+    return workload.tensor * data
+
+
+def _input_faults(workload: Workload) -> Iterator[Reason]:
+    layers = len(workload.profile.layers)
+    least = min(
+        workload.pipeline, workload.tensor, workload.global_batch, workload.micro_batch,
+        *((workload.data,) if workload.data is not None else ()),
+        *((workload.connections,) if workload.connections is not None else ()),
+    )  # fmt: skip
+    if least < 1:
+        yield Reason(
+            "InvalidParallelism",
+            f"pipeline, tensor, data, batch and connections must be at least 1; one is {least}",
+        )
+    elif workload.pipeline > layers:
+        yield Reason(
+            "InvalidParallelism",
+            f"{layers} layers cannot make {workload.pipeline} stages; every stage needs a layer",
+        )
+    elif workload.data is not None and not workload.micro_batches(workload.data):
+        yield _indivisible(workload)
+    fixed = sum(count for _, count in workload.fixed)
+    if workload.placement == "Fixed" and fixed != workload.pipeline:
+        yield Reason(
+            "InvalidParallelism",
+            f"the placement fixes {fixed} stages, but the pipeline has {workload.pipeline}",
+        )
+
+
+def _indivisible(workload: Workload) -> Reason:
+    degree = "any degree that fits" if workload.data is None else f"{workload.data} replicas"
+    return Reason(
+        "InvalidParallelism",
+        f"a global batch of {workload.global_batch} samples does not divide into micro-batches of "
+        f"{workload.micro_batch} on {degree}",
+    )
+
+
+def _unknown(topology: Topology, workload: Workload) -> Iterator[Reason]:
+    if not topology.data_centers:
+        yield Reason("NoDataCenters", "no data centre is known")
+        return
+    known = ", ".join(sorted(center.name for center in topology.data_centers))
+    names = [name for name, _ in workload.fixed] if workload.placement == "Fixed" else []
+    for name in dict.fromkeys([*workload.allowed, *names]):
+        if topology.data_center(name) is None:
+            yield Reason("UnknownDataCenter", f"there is no data centre {name!r}; known: {known}")
+
+
+def _allowed(topology: Topology, workload: Workload) -> list[DataCenter]:
+    """The data centres that may be used, largest first, equal ones in name order."""
+    names = workload.allowed
+    if workload.placement == "Fixed":
+        names = tuple(name for name, _ in workload.fixed)
+    usable = [c for c in topology.data_centers if not names or c.name in names]
+    return sorted(usable, key=lambda center: (-center.gpus, center.name))
+
+
+def _degrees(centers: Sequence[DataCenter], workload: Workload) -> list[int]:
+    """Data-parallel degrees to try; at least one where the batch divides, so that lacks show."""
+    if workload.data is not None:
+        return [workload.data]
+    gpus = sum(center.gpus for center in centers)
+    most = max(1, gpus // (workload.tensor * workload.pipeline))
+    return [data for data in range(1, most + 1) if workload.micro_batches(data)]
+
+
+def _placements(
+    topology: Topology, centers: Sequence[DataCenter], workload: Workload, data: int
+) -> Iterator[Placement]:
+    room = {center.name: center.gpus // _stage_size(workload, data) for center in centers}
+    if workload.placement == "Fixed":
+        if all(count <= room[name] for name, count in workload.fixed):
+            yield Placement(workload.fixed, data)
+        return
+    for used in range(1, len(centers) + 1):
+        segments = _largest_first(centers[:used], room, workload.pipeline)
+        if sum(count for _, count in segments) == workload.pipeline:
+            for ordered in _orders(topology, segments, workload):
+                yield Placement(ordered, data)
+
+
+def _largest_first(centers: Sequence[DataCenter], room: dict[str, int], stages: int) -> Segments:
+    segments = []
+    for center in centers:
+        taken = min(stages, room[center.name])
+        stages -= taken
+        if taken:
+            segments.append((center.name, taken))
+    return tuple(segments)
+
+
+def _orders(topology: Topology, segments: Segments, workload: Workload) -> Iterator[Segments]:
+    """The rule's order, then the one with the least delay from end to end."""
+    yield segments
+    if 2 < len(segments) <= _MOST_REORDERED:
+        yield min(
+            permutations(segments),
+            key=lambda order: (_delay(topology, order, workload), [name for name, _ in order]),
+        )
+
+
+def _delay(topology: Topology, segments: Segments, workload: Workload) -> Seconds:
+    """A message's way through the pipeline and back, from data centre to data centre."""
+    total = 0.0
+    for source, target in _crossings(segments):
+        link = topology.link(source, target)
+        if link is None:
+            return math.inf
+        total += link.round_trip / 2 + transfer_time(workload.profile.boundary, link.pod_rate)
+    return total
+
+
+def _crossings(segments: Segments) -> Iterator[tuple[str, str]]:
+    for (source, _), (target, _) in pairwise(segments):
+        yield source, target
+        yield target, source
+
+
+def _missing_link(topology: Topology, segments: Segments) -> Reason | None:
+    for source, target in _crossings(segments):
+        if topology.link(source, target) is None:
+            return Reason(
+                "LinkMissing",
+                f"there is no WanLink from {source} to {target}, which are neighbours",
+            )
+    return None

@@ -1,0 +1,277 @@
+"""The choice: every candidate under every order, the best of them as a Plan, the losers and why.
+
+Candidates are taken by their bound, best first; a candidate whose bound is no better than the
+best replay so far is not replayed. Within one, a representative replica ranks the orders, which
+is a bound too, and the exact replay of all replicas decides. So the answer is the best of all, and
+most of the work is never done. Equal scores go to the candidate that comes first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from geotrain.model.decision import Infeasible, Reason
+from geotrain.model.plan import Alternative, Placement, Plan
+from geotrain.model.topology import Topology
+from geotrain.model.workload import Workload
+from geotrain.planning.placement import candidates, score
+from geotrain.planning.schedule import balance, bubbles, checks, costs, timeline, windows
+from geotrain.units import Seconds, format_bytes
+
+Score = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A placement with its costs, the micro-batches of a replica, and the room for them."""
+
+    placement: Placement
+    micro_batches: int
+    costs: costs.Costs
+    room: tuple[int, ...]
+    bound: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    candidate: _Candidate
+    trial: score.Trial
+    timeline: timeline.Timeline
+    score: Score
+
+
+def choose(topology: Topology, workload: Workload) -> Plan | Infeasible:
+    """The best plan, or every reason why there is none, the most telling first."""
+    found = candidates.candidates(topology, workload)
+    search = _Search(topology, workload)
+    for rejected in found.rejected:
+        search.reject(rejected.segments, rejected.data, "", rejected.reason)
+    for candidate in search.ranked(found.placements):
+        search.consider(candidate)
+    if search.best is None:
+        return Infeasible(_by_severity((*found.reasons, *search.reasons)))
+    return _plan(topology, workload, search)
+
+
+def baseline(workload: Workload) -> Workload:
+    """The same job as without geotrain: 1F1B, one connection a rank pair, no turns."""
+    return replace(workload, schedule="OneFOneB", connections=1, sharing="Spatial")
+
+
+def at(workload: Workload, placement: Placement) -> Workload:
+    """The same job fixed to a placement, so that two ways to run it can be compared."""
+    return replace(workload, placement="Fixed", fixed=placement.segments, data=placement.data)
+
+
+_SEVERITY = (
+    "NoDataCenters",
+    "InvalidParallelism",
+    "UnknownDataCenter",
+    "NotEnoughMemory",
+    "NoFeasiblePlacement",
+    "LinkMissing",
+)
+
+
+def _by_severity(reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """Each once; what the user must change in the job comes before what a data centre lacks."""
+    unique = dict.fromkeys(reasons)
+    return tuple(sorted(unique, key=lambda reason: _SEVERITY.index(reason.code)))
+
+
+@dataclass(slots=True)
+class _Search:
+    """What has been tried. ``alternatives`` are losers with their score, or None: impossible."""
+
+    topology: Topology
+    workload: Workload
+    best: _Replayed | None = None
+    reasons: list[Reason] = field(default_factory=list)
+    alternatives: list[tuple[Score | None, Alternative]] = field(default_factory=list)
+
+    def ranked(self, placements: tuple[Placement, ...]) -> list[_Candidate]:
+        """Candidates that memory allows, by their bound."""
+        made = [self._candidate(placement) for placement in placements]
+        possible = [candidate for candidate in made if self._has_room(candidate)]
+        return sorted(possible, key=lambda c: self._score(c.placement, c.bound))
+
+    def consider(self, candidate: _Candidate) -> None:
+        """Replay a candidate's orders as long as one may still be the best."""
+        placement = candidate.placement
+        at_best = self._score(placement, candidate.bound)
+        if self.best is not None and at_best >= self.best.score:
+            self._lose(at_best, placement, "", candidate.bound, is_bound=True)
+            return
+        ranked: list[tuple[Score, int, score.Trial, timeline.Timeline]] = []
+        for trial in self._fitting(candidate):
+            replay = timeline.replay(
+                trial.ready, candidate.costs, placement.data, representative=True
+            )
+            ranked.append((self._score(placement, replay.period), len(ranked), trial, replay))
+        for rank, _, trial, replay in sorted(ranked, key=lambda entry: entry[:2]):
+            if self.best is not None and rank >= self.best.score:
+                self._lose(rank, placement, trial.name, replay.period, is_bound=True)
+            else:
+                self._replay(candidate, trial)
+
+    def reject(
+        self, segments: tuple[tuple[str, int], ...], data: int, schedule: str, reason: Reason
+    ) -> None:
+        """Keep something impossible, with its reason."""
+        self.reasons.append(reason)
+        lost = Alternative(segments, data, schedule, None, None, None, reason.sentence)
+        self.alternatives.append((None, lost))
+
+    def losers(self) -> Iterator[Alternative]:
+        """The winner, then what is possible by its score, then what is impossible."""
+        assert self.best is not None, "losers lose against something"
+        best = self.best.score
+        possible = [(rank, lost) for rank, lost in self.alternatives if rank is not None]
+        for rank, lost in sorted(possible, key=lambda entry: entry[0]):
+            yield replace(lost, why=_why(rank, best, lost.why, self.workload))
+        yield from (lost for rank, lost in self.alternatives if rank is None)
+
+    def describe(
+        self, placement: Placement, schedule: str, iteration: Seconds, why: str
+    ) -> Alternative:
+        """An alternative with its figures."""
+        return Alternative(
+            segments=placement.segments,
+            data=placement.data,
+            schedule=schedule,
+            iteration=iteration,
+            samples_per_second=self.workload.global_batch / iteration if iteration else None,
+            price_per_iteration=score.price(self.topology, self.workload, placement, iteration),
+            why=why,
+        )
+
+    def _candidate(self, placement: Placement) -> _Candidate:
+        workload = self.workload
+        layers = balance.balanced_layers(workload.profile.layers, placement.stages)
+        cost = costs.costs(self.topology, workload, placement, layers)
+        micro_batches = workload.micro_batches(placement.data)
+        room = score.caps(cost, workload, micro_batches)
+        return _Candidate(placement, micro_batches, cost, room, score.bound(cost, micro_batches))
+
+    def _has_room(self, candidate: _Candidate) -> bool:
+        stage = next((s for s, room in enumerate(candidate.room) if room < 1), None)
+        if stage is None:
+            return True
+        cost, placement = candidate.costs.stages[stage], candidate.placement
+        memory = self.workload.memory_per_gpu
+        assert memory is not None, "only a bound on memory leaves no room"
+        needed = format_bytes(cost.fixed + cost.held)
+        has = format_bytes(memory * self.workload.tensor)
+        sentence = (
+            f"stage {stage} needs {needed} for {cost.layers} layers and one micro-batch, and its "
+            f"{self.workload.tensor} GPUs have {has}; use more stages or a larger tensor degree"
+        )
+        reason = Reason("NotEnoughMemory", sentence)
+        self.reject(placement.segments, placement.data, "", reason)
+        return False
+
+    def _fitting(self, candidate: _Candidate) -> Iterator[score.Trial]:
+        for trial in score.trials(
+            candidate.costs, self.workload, candidate.micro_batches, candidate.room
+        ):
+            if isinstance(trial, score.Trial):
+                yield trial
+            else:
+                placement = candidate.placement
+                reason = Reason("NotEnoughMemory", f"{trial.name} {trial.why}")
+                self.reject(placement.segments, placement.data, trial.name, reason)
+
+    def _replay(self, candidate: _Candidate, trial: score.Trial) -> None:
+        placement = candidate.placement
+        exact = timeline.replay(trial.ready, candidate.costs, placement.data)
+        new = _Replayed(candidate, trial, exact, self._score(placement, exact.period))
+        loser: _Replayed | None = new
+        if self.best is None or new.score < self.best.score:
+            self.best, loser = new, self.best
+        if loser is not None:
+            where, period = loser.candidate.placement, loser.timeline.period
+            self._lose(loser.score, where, loser.trial.name, period)
+
+    def _lose(
+        self,
+        rank: Score,
+        placement: Placement,
+        schedule: str,
+        iteration: Seconds,
+        *,
+        is_bound: bool = False,
+    ) -> None:
+        why = "at best " if is_bound else ""
+        self.alternatives.append((rank, self.describe(placement, schedule, iteration, why)))
+
+    def _score(self, placement: Placement, iteration: Seconds) -> Score:
+        """Lower is better. The batch is the same for all, so time and price compare as they are."""
+        cost = score.price(self.topology, self.workload, placement, iteration)
+        return (iteration, cost) if self.workload.objective == "Throughput" else (cost, iteration)
+
+
+def _why(rank: Score, best: Score, prefix: str, workload: Workload) -> str:
+    """How much worse, in what decides: "12 % slower", "at best 3 % dearer"."""
+    words = ("slower", "dearer") if workload.objective == "Throughput" else ("dearer", "slower")
+    for value, least, word in zip(rank, best, words, strict=True):
+        if value > least * (1 + 1e-9):
+            return f"{prefix}{_percent(value, least)} {word}"
+    return f"{prefix}no better, and it comes later in the fixed order"
+
+
+def _percent(value: float, least: float) -> str:
+    if not least:
+        return "infinitely"
+    worse = (value / least - 1) * 100
+    return f"{worse:.0f} %" if worse >= 10 else f"{worse:.2g} %"
+
+
+def _plan(topology: Topology, workload: Workload, search: _Search) -> Plan:
+    best = search.best
+    assert best is not None, "a plan is made of the best replay"
+    placement, replay, order = (
+        best.candidate.placement,
+        best.timeline,
+        score.order_of(best.trial.ready),
+    )
+    checks.require_sound(order, best.candidate.room)
+    sent = windows.traffic(replay, placement)
+    waits = bubbles.bubbles(replay)
+    ranks = [(s, r) for s in range(placement.stages) for r in range(placement.data)]
+    compute = tuple(replay.compute(stage, replica) for stage, replica in ranks)
+    gpu_time = len(ranks) * replay.period
+    winner = search.describe(placement, best.trial.name, replay.period, "")
+    return Plan(
+        placement=placement,
+        tensor=workload.tensor,
+        micro_batches=best.candidate.micro_batches,
+        schedule=best.trial.name,
+        order=order,
+        iteration=replay.period,
+        gpu_use=bubbles.busy_seconds(replay) / gpu_time if gpu_time else 0.0,
+        bubble_share=sum(w.end - w.begin for w in waits) / gpu_time if gpu_time else 0.0,
+        connections=_connections(placement, best.candidate.costs),
+        wan_bytes=score.wan_bytes(workload, placement, best.candidate.micro_batches),
+        price_per_iteration=score.price(topology, workload, placement, replay.period),
+        flows=sent.flows,
+        windows=sent.windows,
+        bubbles=waits,
+        first_action=tuple(actions[0].begin for actions in compute),
+        compute=compute,
+        transfers=sent.transfers,
+        alternatives=(winner, *search.losers()),
+        layers=tuple(stage.layers for stage in best.candidate.costs.stages),
+        in_flight=checks.peak_in_flight(order),
+        sharing=workload.sharing,
+    )
+
+
+def _connections(placement: Placement, cost: costs.Costs) -> dict[tuple[str, str], int]:
+    """TCP connections of one path over each direction of each link."""
+    found = {}
+    where = [placement.data_center_of(stage) for stage in range(placement.stages)]
+    for boundary, (source, target) in enumerate(pairwise(where)):
+        if source != target:
+            found[source, target] = cost.forward[boundary].connections
+            found[target, source] = cost.backward[boundary].connections
+    return found

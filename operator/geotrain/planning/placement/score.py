@@ -1,0 +1,178 @@
+"""What a placement is worth: a bound that prunes, the orders to try, and the price.
+
+A bound on the iteration, for any order of F and B. A stage starts after its first message came
+all the way, works M times, and its last gradient still goes all the way back; a hop carries the
+messages of all replicas between its first message's way there and its last one's way home::
+
+    stage s:  sum over j < s of (F_j + hop_j + hop'_j + B_j)  +  M (F_s + B_s)
+    a hop:    sum over all j of (F_j + hop_j + hop'_j + B_j)  +  (M - 1) spacing
+
+and the iteration ends with stage 0's all-reduce and optimizer step.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil
+
+from geotrain.model.plan import Order, Placement
+from geotrain.model.topology import Topology
+from geotrain.model.workload import Workload
+from geotrain.planning.schedule.backward_first import backward_first
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
+from geotrain.planning.schedule.timeline import Program, program
+from geotrain.units import Bytes, Seconds
+
+_ROUNDING = 1e-9
+_SECONDS_PER_HOUR = 3600
+_BYTES_PER_GIGABYTE = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """An order to replay, ready to run."""
+
+    name: str
+    ready: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """An order that memory does not hold."""
+
+    name: str
+    why: str
+
+
+def bound(costs: Costs, micro_batches: int) -> Seconds:
+    """No order of these costs has a shorter iteration."""
+    way, longest = 0.0, 0.0
+    last = len(costs.stages) - 1
+    for number, stage in enumerate(costs.stages):
+        longest = max(longest, way + micro_batches * (stage.forward + stage.backward))
+        way += stage.forward + stage.backward
+        if number < last:
+            there, back = costs.forward[number], costs.backward[number]
+            way += there.occupancy + there.delay + back.occupancy + back.delay
+    spacing = max((hop.spacing for hop in costs.hops), default=0.0)
+    longest = max(longest, way + (micro_batches - 1) * spacing)
+    return longest + costs.stages[0].all_reduce + costs.stages[0].step
+
+
+def caps(costs: Costs, workload: Workload, micro_batches: int) -> tuple[int, ...]:
+    """Micro-batches that memory lets each stage hold, at most M; 0 or less: not even one."""
+    if workload.memory_per_gpu is None:
+        return (micro_batches,) * len(costs.stages)
+    group = workload.memory_per_gpu * workload.tensor
+    return tuple(min(micro_batches, stage.in_flight(group)) for stage in costs.stages)
+
+
+def trials(
+    costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
+) -> Iterator[Trial | Unfit]:
+    """The different orders that the schedule policy allows; ``room`` is the caps of memory."""
+    seen = set()
+    for trial in _trials(costs, workload, micro_batches, room):
+        same = trial.ready.steps if isinstance(trial, Trial) else trial.name
+        if same not in seen:
+            seen.add(same)
+            yield trial
+
+
+def _trials(
+    costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
+) -> Iterator[Trial | Unfit]:
+    stages = len(costs.stages)
+    policy = workload.schedule
+    if policy in ("Auto", "GPipe"):
+        yield _pattern("GPipe", (micro_batches,) * stages, micro_batches, room)
+    if policy in ("Auto", "OneFOneB"):
+        yield _pattern("OneFOneB", tuple(range(stages, 0, -1)), micro_batches, room)
+    if policy in ("Auto", "Atlas"):
+        for name, depths in _warm_ups(costs, micro_batches, room):
+            yield _pattern(name, depths, micro_batches, room)
+            eager = backward_first(costs, depths, micro_batches)
+            yield Trial(f"{name} by arrival", program(eager))
+
+
+def _pattern(
+    name: str, depths: tuple[int, ...], micro_batches: int, room: Sequence[int]
+) -> Trial | Unfit:
+    held = [min(depth, micro_batches) for depth in depths]
+    for stage, (needed, holds) in enumerate(zip(held, room, strict=True)):
+        if needed > holds:
+            why = f"holds {needed} micro-batches at stage {stage}; memory has room for {holds}"
+            return Unfit(name, why)
+    return Trial(name, _pattern_program(depths, micro_batches))
+
+
+@lru_cache(maxsize=64)
+def _pattern_program(depths: tuple[int, ...], micro_batches: int) -> Program:
+    """Placements share patterns, and making one ready costs more than replaying it."""
+    return program(with_depths(depths, micro_batches))
+
+
+def _warm_ups(
+    costs: Costs, micro_batches: int, room: Sequence[int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and depths of warm-ups that differ: none, GeoPipe's rule, 1, 2, 4, …, all memory."""
+    crossing = [b for b, hop in enumerate(costs.forward) if hop.crosses_wan]
+    wanted = {"Atlas": dict.fromkeys(crossing, 0), "Atlas +rule": _rule(costs, crossing)}
+    extra = 1
+    while crossing and extra < micro_batches:
+        wanted[f"Atlas +{extra}"] = dict.fromkeys(crossing, extra)
+        extra *= 2
+    seen = set()
+    for name, per_boundary in wanted.items():
+        depths = atlas_depths(room, warm_up(len(room), per_boundary))
+        if depths not in seen:
+            seen.add(depths)
+            yield name, depths
+    # Room grows where layers are few, and a depth may never grow along the pipeline.
+    full = atlas_depths(room, room)
+    if full not in seen:
+        yield "Atlas +memory", full
+
+
+def _rule(costs: Costs, crossing: Sequence[int]) -> dict[int, int]:
+    """GeoPipe's warm-up for each boundary: ceil(2 (latency + transfer) / (F + B))."""
+    work = max(stage.forward + stage.backward for stage in costs.stages)
+    ways = {b: (costs.forward[b], costs.backward[b]) for b in crossing}
+    return {
+        b: ceil(sum(hop.occupancy + hop.delay for hop in way) / work - _ROUNDING) if work else 0
+        for b, way in ways.items()
+    }
+
+
+def wan_bytes(
+    workload: Workload, placement: Placement, micro_batches: int
+) -> dict[tuple[str, str], Bytes]:
+    """Bytes over each direction of each link in one iteration."""
+    names = [name for name, _ in placement.segments]
+    size = workload.profile.boundary * micro_batches * placement.data
+    return {way: size for a, b in pairwise(names) for way in ((a, b), (b, a))}
+
+
+def price(
+    topology: Topology, workload: Workload, placement: Placement, iteration: Seconds
+) -> float:
+    """What one iteration costs: GPU time, and bytes that leave a data centre."""
+    total = 0.0
+    for name, stages in placement.segments:
+        center = topology.data_center(name)
+        assert center is not None, "candidates use known data centres only"
+        gpus = stages * placement.data * workload.tensor
+        total += gpus * center.cost_per_gpu_hour * iteration / _SECONDS_PER_HOUR
+    sent = wan_bytes(workload, placement, workload.micro_batches(placement.data))
+    for way, size in sent.items():
+        link = topology.link(*way)
+        assert link is not None, "candidates cross linked data centres only"
+        total += link.cost_per_gigabyte * size / _BYTES_PER_GIGABYTE
+    return total
+
+
+def order_of(ready: Program) -> Order:
+    """The order that a program was made from."""
+    return tuple(tuple(ready.actions[i] for i in row) for row in ready.rows)

@@ -1,0 +1,119 @@
+"""Actions and orders as text: ``2F0`` is stage 2, forward, micro-batch 0.
+
+The table form is the CSV of ``torch.distributed.pipelining`` (``_load_csv``/``_dump_csv``): one
+row a rank, one cell a step, an empty cell is a step in which the rank waits, and
+``(0F7;7B3)OVERLAP_F_B`` is a pair that runs overlapped. Older PyTorch wrote ``B`` for the
+input-gradient half and ``BW`` for the whole backward; where a table does, it is read and written
+back that way (``Table.legacy``).
+"""
+
+import re
+from dataclasses import dataclass
+
+from geotrain.errors import InputError
+from geotrain.model.plan import Action, Kind, Order
+
+Cell = tuple[Action, ...]
+"""What a rank does in one step: nothing, one action, or a pair that runs overlapped."""
+
+COMPUTE = (Kind.FORWARD, Kind.BACKWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
+
+_ACTION = re.compile(r"(\d{1,6})(SEND_F|RECV_F|SEND_B|RECV_B|BW|[FBIW])(\d{1,6})")
+_OVERLAP = re.compile(r"\(([^();]+);([^();]+)\)OVERLAP_F_B")
+_WHOLE_BACKWARD = "BW"
+_TO_LEGACY = {Kind.INPUT_GRADIENT: "B", Kind.BACKWARD: _WHOLE_BACKWARD}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A schedule as written: a row for each rank, a cell for each step."""
+
+    rows: tuple[tuple[Cell, ...], ...]
+    legacy: bool = False
+
+
+def parse_action(text: str, place: str = "action", *, legacy: bool = False) -> Action:
+    """Read ``2F0``. Raises InputError, which names ``place``, where the text is no action."""
+    match = _ACTION.fullmatch(text.strip())
+    if not match:
+        raise InputError(f"{place}: {text.strip()!r} is no action; write one like 2F0 or 2SEND_F0")
+    stage, word, micro_batch = match.groups()
+    if word == _WHOLE_BACKWARD:
+        kind = Kind.BACKWARD
+    elif legacy and word == Kind.BACKWARD:
+        kind = Kind.INPUT_GRADIENT
+    else:
+        kind = Kind(word)
+    return Action(int(stage), kind, int(micro_batch))
+
+
+def parse_table(text: str) -> Table:
+    """Read a schedule. Raises InputError with the line and column of the first bad cell."""
+    cells = [line.split(",") for line in text.splitlines()]
+    if not any(cell.strip() for row in cells for cell in row):
+        raise InputError("the schedule is empty; give one row a stage, like 0F0,0B0")
+    words = {(s, w, m) for row in cells for cell in row for s, w, m in _ACTION.findall(cell)}
+    legacy = any(
+        word == _WHOLE_BACKWARD or (word == "B" and (stage, "W", micro_batch) in words)
+        for stage, word, micro_batch in words
+    )
+    return Table(
+        tuple(
+            tuple(
+                _parse_cell(cell, f"line {line} cell {column}", legacy)
+                for column, cell in enumerate(row, start=1)
+            )
+            for line, row in enumerate(cells, start=1)
+        ),
+        legacy,
+    )
+
+
+def format_table(table: Table) -> str:
+    """Write a schedule so that ``parse_table`` gives it back."""
+    return "".join(
+        ",".join(_format_cell(cell, table.legacy) for cell in row) + "\n" for row in table.rows
+    )
+
+
+def read_order(text: str) -> Order:
+    """Read a schedule in which row N holds stage N. Raises InputError where it does not."""
+    rows = [tuple(action for cell in row for action in cell) for row in parse_table(text).rows]
+    for stage, row in enumerate(rows):
+        stray = next((action for action in row if action.stage != stage), None)
+        if stray is not None:
+            raise InputError(
+                f"line {stage + 1}: {stray} belongs to stage {stray.stage}, but line {stage + 1} "
+                f"is stage {stage}; give one row a stage, in order"
+            )
+    return tuple(rows)
+
+
+def write_order(order: Order) -> str:
+    """Write an order as CSV, one row a stage, without empty cells."""
+    return format_table(Table(tuple(tuple((action,) for action in row) for row in order)))
+
+
+def compute_only(order: Order) -> Order:
+    """The same order without sends and receives."""
+    return tuple(tuple(action for action in row if action.kind in COMPUTE) for row in order)
+
+
+def _parse_cell(cell: str, place: str, legacy: bool) -> Cell:
+    text = cell.strip()
+    if not text:
+        return ()
+    overlap = _OVERLAP.fullmatch(text)
+    parts = overlap.groups() if overlap else (text,)
+    return tuple(parse_action(part, place, legacy=legacy) for part in parts)
+
+
+def _format_cell(cell: Cell, legacy: bool) -> str:
+    words = [_format_action(action, legacy) for action in cell]
+    return f"({';'.join(words)})OVERLAP_F_B" if len(words) > 1 else "".join(words)
+
+
+def _format_action(action: Action, legacy: bool) -> str:
+    if legacy and action.kind in _TO_LEGACY:
+        return f"{action.stage}{_TO_LEGACY[action.kind]}{action.micro_batch}"
+    return str(action)

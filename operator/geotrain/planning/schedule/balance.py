@@ -1,0 +1,66 @@
+"""Which layers make a stage: consecutive, the slowest stage as fast as can be, then most even.
+
+First the least possible time of the slowest stage (bisection over the sums of consecutive
+layers), then, among the splits that keep it, the least sum of squared stage times by dynamic
+programming; among equals more layers go to later stages, which hold fewer micro-batches. Times
+are rounded to picoseconds and added as integers, so equal layers tie exactly.
+"""
+
+from bisect import bisect_left
+from functools import lru_cache
+from itertools import accumulate, combinations
+
+from geotrain.model.workload import LayerCosts
+
+_PER_SECOND = 10**12
+
+_Split = tuple[int, tuple[int, ...]]
+
+
+@lru_cache(maxsize=64)
+def balanced_layers(layers: tuple[LayerCosts, ...], stages: int) -> tuple[int, ...]:
+    """How many consecutive layers each stage gets. Raises ValueError with too few layers."""
+    if stages < 1 or len(layers) < stages:
+        raise ValueError(f"{len(layers)} layers cannot make {stages} stages")
+    # One more picosecond each, so that layers without a time are still counted.
+    times = [round((layer.forward + layer.backward) * _PER_SECOND) + 1 for layer in layers]
+    sums = [0, *accumulate(times)]
+    slowest = _least_slowest(sums, stages)
+    splits: dict[int, _Split] = {0: (0, ())}
+    for stage in range(1, stages + 1):
+        ends = range(stage, len(sums) - (stages - stage))
+        splits = {end: best for end in ends if (best := _last_stage(sums, splits, end, slowest))}
+    return splits[len(layers)][1]
+
+
+def _last_stage(
+    sums: list[int], before: dict[int, _Split], end: int, slowest: int
+) -> _Split | None:
+    """The most even split of the first ``end`` layers: a split ``before`` and one stage more."""
+    first = bisect_left(sums, sums[end] - slowest)
+    options = [
+        (before[begin][0] + (sums[end] - sums[begin]) ** 2, (*before[begin][1], end - begin))
+        for begin in range(first, end)
+        if begin in before
+    ]
+    return min(options, default=None)
+
+
+def _least_slowest(sums: list[int], stages: int) -> int:
+    """The least time within which some split keeps every stage."""
+    candidates = sorted({later - earlier for earlier, later in combinations(sums, 2)})
+    return candidates[
+        bisect_left(candidates, True, key=lambda limit: _stages_within(sums, limit) <= stages)
+    ]
+
+
+def _stages_within(sums: list[int], limit: int) -> int:
+    """How many stages it takes at least when none may exceed ``limit``."""
+    count, begin = 0, 0
+    while begin < len(sums) - 1:
+        # One beyond the last layer that still fits; no progress means one layer is too slow.
+        end = bisect_left(sums, sums[begin] + limit + 1) - 1
+        if end == begin:
+            return len(sums)
+        count, begin = count + 1, end
+    return count

@@ -1,0 +1,259 @@
+"""What an action, a message and the end of an iteration cost: the one place that says so.
+
+Compute, for a stage with layers l::
+
+    F = Σ forward(l)      I = R + Σ input_gradient(l)      W = Σ weight_gradient(l)      B = I + W
+    R = F where activations are recomputed before the backward, else 0
+
+Memory of one rank (a tensor-parallel group), in bytes::
+
+    Σ parameters(l) + transient + in flight x held
+    with recompute:    held = layers x boundary    transient = the largest activation(l)
+    without:           held = Σ activation(l)      transient = 0
+
+The end of an iteration: ring all-reduce of the stage's gradients over its D replicas, which never
+leave a data centre, ``2(D-1)/D x gradients / LAN rate + 2(D-1) x LAN latency``, then the optimizer
+step (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002).
+
+A message of S bytes over the wide area::
+
+    path rate  = min(pod rate, reservable capacity / D, n x window / RTT)
+    occupancy  = S / path rate, or in turns over all D pods' paths S / (D x path rate)
+    delay      = RTT/2 + LAN hops + wait for the last window
+
+A path is one pod pair with n connections; the reservable capacity of a DC pair is split over the D
+replicas, so that the windows handed out never exceed it. In turns, one D-th of a message leaves
+by each pod: the rest crosses the LAN on both sides.
+
+The wait for the last window: n connections keep n x window in flight, ``x = n x window / (path
+rate x RTT)`` times what the path holds. A message that needs more than one window on each
+connection waits for acknowledgements; with x near 1 they come late by part of a round trip.
+Measured on a path of 45 ms and x = 1.1: 26 to 37 ms, which ``0.75 x RTT x (2 - x)`` meets (30 ms);
+with x ≥ 2 nothing was left. Below x = 1 the path is window-bound and the rate already counts the
+waiting, except for the last window's share x.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from geotrain.model.plan import Kind, Placement
+from geotrain.model.topology import Topology, WanLink
+from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time, window_rate
+
+IDLE_SHARE = 0.01
+"""Share of a path that is kept for all flows outside their windows, so that none ever starves."""
+
+_LATE_ACKNOWLEDGEMENTS = 0.75
+"""Measured share of a round trip that the last window waits at x = 1 (see above)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCosts:
+    """One stage of one replica. ``held`` is memory per micro-batch in flight, ``fixed`` other."""
+
+    layers: int
+    forward: Seconds
+    input_gradient: Seconds
+    weight_gradient: Seconds
+    held: Bytes = 0
+    fixed: Bytes = 0
+    all_reduce: Seconds = 0.0
+    step: Seconds = 0.0
+
+    @property
+    def backward(self) -> Seconds:
+        """The whole backward, recompute included."""
+        return self.input_gradient + self.weight_gradient
+
+    def seconds(self, kind: Kind) -> Seconds:
+        """What a compute action takes."""
+        if kind == Kind.FORWARD:
+            return self.forward
+        if kind == Kind.BACKWARD:
+            return self.backward
+        return self.input_gradient if kind == Kind.INPUT_GRADIENT else self.weight_gradient
+
+    def in_flight(self, memory: Bytes) -> int:
+        """Micro-batches that fit into ``memory`` beside the weights; 0 or less: none."""
+        room = memory - self.fixed
+        return room // self.held if self.held else (room >= 0) * _UNBOUNDED
+
+
+_UNBOUNDED = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """How messages cross one stage boundary in one direction.
+
+    ``rate`` is what one path carries of a message, ``paths`` over how many it is cut; ``shared``
+    says that the replicas take turns. ``connections`` is 0 inside a data centre.
+    """
+
+    occupancy: Seconds
+    delay: Seconds
+    rate: BitsPerSecond = math.inf
+    paths: int = 1
+    connections: int = 0
+    shared: bool = False
+
+    @property
+    def spacing(self) -> Seconds:
+        """From the start of one message of a replica to the earliest start of its next."""
+        return self.occupancy * self.paths
+
+    @property
+    def crosses_wan(self) -> bool:
+        """Whether the two stages live in different data centres."""
+        return self.connections > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Everything that a replay needs: forward hop s leaves stage s, backward hop s enters it."""
+
+    stages: tuple[StageCosts, ...]
+    forward: tuple[Hop, ...]
+    backward: tuple[Hop, ...]
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """All hops, the forward ones first."""
+        return self.forward + self.backward
+
+    def seconds(self, kind: Kind, stage: int) -> Seconds:
+        """What a compute action takes."""
+        return self.stages[stage].seconds(kind)
+
+
+def stage_costs(
+    profile: Profile, layers: Sequence[int], replicas: int, *, recompute: bool, topology: Topology
+) -> tuple[StageCosts, ...]:
+    """Costs of every stage; ``layers`` says how many consecutive layers each has."""
+    ends = list(accumulate(layers))
+    return tuple(
+        _stage(profile, profile.layers[end - count : end], replicas, recompute, topology)
+        for count, end in zip(layers, ends, strict=True)
+    )
+
+
+def _stage(
+    profile: Profile,
+    layers: tuple[LayerCosts, ...],
+    replicas: int,
+    recompute: bool,
+    topology: Topology,
+) -> StageCosts:
+    forward = math.fsum(layer.forward for layer in layers)
+    activations = [layer.activation for layer in layers]
+    parameters = sum(layer.parameters for layer in layers)
+    return StageCosts(
+        layers=len(layers),
+        forward=forward,
+        input_gradient=math.fsum(layer.input_gradient for layer in layers)
+        + (forward if recompute else 0.0),
+        weight_gradient=math.fsum(layer.weight_gradient for layer in layers),
+        held=len(layers) * profile.boundary if recompute else sum(activations),
+        fixed=parameters + (max(activations) if recompute else 0),
+        all_reduce=all_reduce(len(layers) * profile.gradient_bytes_per_layer, replicas, topology),
+        step=profile.optimizer_step,
+    )
+
+
+def all_reduce(size: Bytes, replicas: int, topology: Topology) -> Seconds:
+    """A ring all-reduce of ``size`` bytes inside a data centre."""
+    if replicas < 2 or size == 0:
+        return 0.0
+    crossings = 2 * (replicas - 1)
+    return crossings * (transfer_time(size, topology.lan_rate) / replicas + topology.lan_latency)
+
+
+def connections(link: WanLink, wanted: int | None) -> int:
+    """TCP connections of one path: ``wanted``, or twice what fills it.
+
+    Exactly what fills it leaves each isolated message waiting for its last window.
+    """
+    if wanted is not None:
+        return wanted
+    if link.window is None:
+        return 1
+    filling = link.pod_rate / window_rate(link.window, link.round_trip)
+    return max(1, 2 * math.ceil(filling - _ROUNDING))
+
+
+_ROUNDING = 1e-9
+
+
+def costs(
+    topology: Topology, workload: Workload, placement: Placement, layers: Sequence[int]
+) -> Costs:
+    """Costs of a placement whose neighbouring data centres are linked in both directions."""
+    where = [placement.data_center_of(stage) for stage in range(placement.stages)]
+    boundaries = list(pairwise(where))
+    return Costs(
+        stages=stage_costs(
+            workload.profile,
+            layers,
+            placement.data,
+            recompute=workload.recompute,
+            topology=topology,
+        ),
+        forward=tuple(_hop(topology, workload, placement.data, a, b) for a, b in boundaries),
+        backward=tuple(_hop(topology, workload, placement.data, b, a) for a, b in boundaries),
+    )
+
+
+def _hop(topology: Topology, workload: Workload, replicas: int, source: str, target: str) -> Hop:
+    size = workload.profile.boundary
+    if source == target:
+        return Hop(transfer_time(size, topology.lan_rate), topology.lan_latency)
+    link = topology.link(source, target)
+    assert link is not None, "candidates cross linked data centres only"
+    in_turns = workload.sharing == "Temporal" and replicas > 1
+    return wan_hop(
+        topology, link, size, connections(link, workload.connections), replicas, in_turns
+    )
+
+
+def wan_hop(
+    topology: Topology,
+    link: WanLink,
+    size: Bytes,
+    connections: int,
+    replicas: int,
+    in_turns: bool,
+) -> Hop:
+    """How messages of ``size`` bytes cross a link that ``replicas`` flows use."""
+    share = min(link.pod_rate, link.capacity * link.reservable / replicas)
+    if in_turns:
+        share *= 1 - IDLE_SHARE
+    paths = replicas if in_turns else 1
+    bound = _window_bound(link, connections)
+    rate = min(share, bound, topology.lan_rate / (paths - 1) if in_turns else math.inf)
+    return Hop(
+        occupancy=transfer_time(size, paths * rate * link.efficiency),
+        delay=link.round_trip / 2
+        + (2 * topology.lan_latency if in_turns else 0.0)
+        + _last_window(link, size / (connections * paths), bound / share),
+        rate=rate,
+        paths=paths,
+        connections=connections,
+        shared=in_turns,
+    )
+
+
+def _window_bound(link: WanLink, connections: int) -> BitsPerSecond:
+    """What the windows of a path's connections can carry."""
+    if link.window is None:
+        return math.inf
+    return connections * window_rate(link.window, link.round_trip)
+
+
+def _last_window(link: WanLink, size: float, filled: float) -> Seconds:
+    """What the last window of ``size`` bytes on each connection waits; ``filled`` is x above."""
+    if link.window is None or size <= link.window:
+        return 0.0
+    return _LATE_ACKNOWLEDGEMENTS * link.round_trip * min(filled, max(0.0, 2 - filled))

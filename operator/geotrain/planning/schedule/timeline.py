@@ -1,0 +1,265 @@
+"""An exact replay of an order under costs: one sweep, no event queue.
+
+Every resource serves a list that is fixed in advance, so every time is a maximum and a sum:
+
+* a rank runs its actions in order: ``begin = max(end of the one before, arrival of its message)``;
+* a hop carries its messages in the order in which they were produced (FIFO):
+  ``sent = max(sent of the one before, producer's end) + occupancy``; ``arrival = sent + delay``;
+* on a hop that replicas share in turns, the turn goes from replica to replica for each message:
+  (message 0, replica 0), (message 0, replica 1), …, whoever is late is waited for. Backwards and
+  forwards leave in opposite directions and the links are full duplex, so within a direction the
+  order of production is the order of urgency.
+
+``dependencies.walk`` lists the actions of one replica so that each comes after what it needs;
+replaying that list with all replicas side by side therefore meets everything after its causes.
+
+An iteration ends for a stage with its data-parallel all-reduce (when its last replica is ready)
+and its optimizer step; there is no global barrier. The period is measured between two starts of
+stage 0 in iterations that follow each other: iterations are replayed one after another, each
+starting from the state that the last one left, until no rank is held up by its previous
+iteration, or until the period repeats.
+
+All times are seconds; those of a ``Timeline`` count from the start of stage 0's first action.
+"""
+
+from dataclasses import dataclass
+
+from geotrain.errors import InputError
+from geotrain.model.plan import Action, Interval, Kind, Order
+from geotrain.planning.schedule.actions import COMPUTE
+from geotrain.planning.schedule.checks import deadlock
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.dependencies import Message, makes, walk
+from geotrain.units import Seconds
+
+MOST_ITERATIONS = 16
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An order made ready to replay, for any costs and any number of replicas.
+
+    ``hops[i]`` is the hop that ``actions[i]`` feeds, or -1: ``s`` for the forward hop behind
+    stage s, ``stages - 1 + s`` for the backward hop into stage s. ``rows[s]`` lists the indices
+    of the actions of stage s. ``steps`` says the same as numbers: stage, cost code, index of the
+    action whose message is needed or -1, and hop.
+    """
+
+    stages: int
+    actions: tuple[Action, ...]
+    hops: tuple[int, ...]
+    steps: tuple[tuple[int, int, int, int], ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """When everything happened in a steady iteration.
+
+    ``ends[i * lanes + lane]`` is the end of ``program.actions[i]`` and ``sent`` that of its
+    message's last byte on the wire. ``lanes`` is ``replicas``, or 1 where no hop is shared and
+    all replicas are alike. ``steps[s]`` is when stage s begins and ends what follows its last
+    action: the all-reduce and the optimizer step.
+    """
+
+    program: Program
+    costs: Costs
+    replicas: int
+    lanes: int
+    ends: list[Seconds]
+    sent: list[Seconds]
+    steps: tuple[tuple[Seconds, Seconds], ...]
+    period: Seconds
+
+    def compute(self, stage: int, replica: int) -> tuple[Interval, ...]:
+        """The actions of one rank, in order."""
+        found = []
+        for i in self.program.rows[stage]:
+            action, end = self.program.actions[i], self.ends[i * self.lanes + self._lane(replica)]
+            begin = end - self.costs.seconds(action.kind, stage)
+            found.append(Interval(str(action), begin, end))
+        return tuple(found)
+
+    def transfers(self, hop: int, replica: int) -> tuple[Interval, ...]:
+        """The messages of one replica over one hop: when their bytes are on the wire."""
+        stages, found = self.program.stages, []
+        for i in self.program.rows[hop if hop < stages - 1 else hop - stages + 2]:
+            if self.program.hops[i] == hop:
+                action, end = (
+                    self.program.actions[i],
+                    self.sent[i * self.lanes + self._lane(replica)],
+                )
+                send = Action(action.stage, _SENDS[action.kind], action.micro_batch)
+                found.append(Interval(str(send), end - self.costs.hops[hop].occupancy, end))
+        return tuple(found)
+
+    def _lane(self, replica: int) -> int:
+        """Which of the replayed replicas stands for ``replica``."""
+        return min(replica, self.lanes - 1)
+
+
+_SENDS = {
+    Kind.FORWARD: Kind.SEND_FORWARD,
+    Kind.BACKWARD: Kind.SEND_BACKWARD,
+    Kind.INPUT_GRADIENT: Kind.SEND_BACKWARD,
+}
+
+
+def program(order: Order) -> Program:
+    """Make a compute order ready. Raises InputError, with the grid, where it deadlocks."""
+    walked = walk(order)
+    stages = len(order)
+    if not walked.complete:
+        raise InputError(deadlock(order, walked.stopped).text)
+    rows: list[list[int]] = [[] for _ in order]
+    for i, action in enumerate(walked.actions):
+        rows[action.stage].append(i)
+    hops = tuple(_hop(makes(action, stages), stages) for action in walked.actions)
+    steps = tuple(
+        (action.stage, _code(action), need, hop)
+        for action, need, hop in zip(walked.actions, walked.needs, hops, strict=True)
+    )
+    return Program(stages, walked.actions, hops, steps, tuple(map(tuple, rows)))
+
+
+def _hop(message: Message | None, stages: int) -> int:
+    if message is None:
+        return -1
+    stage, forward, _ = message
+    return stage if forward else stages - 2 + stage
+
+
+def replay(
+    ready: Program, costs: Costs, replicas: int, *, representative: bool = False
+) -> Timeline:
+    """Replay iterations until they repeat, and return the last.
+
+    ``representative`` replays replica 0 alone, with the turns of the others as gaps in which the
+    hop is taken: D times faster, and never slower than the exact replay, because it keeps a part
+    of the same constraints. A search may therefore use it as a bound.
+    """
+    shared = any(hop.shared for hop in costs.hops)
+    lanes = replicas if shared and not representative else 1
+    start = [0.0] * ready.stages
+    for _ in range(MOST_ITERATIONS):
+        ends, sent, steps = _sweep(ready, costs, lanes, start)
+        period = steps[0][1]
+        after = [end - period for _, end in steps]
+        if _repeats(start, after, ready, costs, ends):
+            break
+        start = after
+    return Timeline(ready, costs, replicas, lanes, ends, sent, tuple(steps), period)
+
+
+def _repeats(
+    start: list[Seconds], after: list[Seconds], ready: Program, costs: Costs, ends: list[Seconds]
+) -> bool:
+    """Whether the next iteration would be the same, from when each stage is free for it.
+
+    It is when stages become free at the same times again; and, in the first iteration, when no
+    stage would be free later than it started its first action, for which it then waited.
+    """
+    if all(abs(a - b) <= _SAME for a, b in zip(start, after, strict=True)):
+        return True
+    if any(start):
+        return False
+    lanes = len(ends) // len(ready.actions)
+    for stage, row in enumerate(ready.rows):
+        first = ready.actions[row[0]]
+        end = min(ends[row[0] * lanes : (row[0] + 1) * lanes])
+        if after[stage] > end - costs.seconds(first.kind, stage) + _SAME:
+            return False
+    return True
+
+
+_Sweep = tuple[list[Seconds], list[Seconds], list[tuple[Seconds, Seconds]]]
+"""Ends of the actions, last bytes of their messages, begin and end of each stage's step."""
+
+
+def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> _Sweep:
+    """One iteration. A hop without turns has a link for each replica.
+
+    The loops are the planner's running time, so they use plain lists and local names, and one
+    lane, which most replays of a search have, goes without the inner loop (three times faster).
+    """
+    if lanes == 1:
+        ends, sent, free = _sweep_one(ready, costs, start)
+        steps = zip(free, free, costs.stages, strict=True)
+    else:
+        ends, sent, ranks = _sweep_all(ready, costs, lanes, start)
+        steps = zip(map(max, ranks), map(max, ranks), costs.stages, strict=True)
+    return ends, sent, [(b, e + cost.all_reduce + cost.step) for b, e, cost in steps]
+
+
+def _sweep_one(
+    ready: Program, costs: Costs, start: list[Seconds]
+) -> tuple[list[Seconds], list[Seconds], list[Seconds]]:
+    seconds = _seconds(costs)
+    hops = [(hop.spacing, hop.occupancy, hop.delay) for hop in costs.hops]
+    free = list(start)
+    links = [0.0] * len(hops)
+    ends: list[Seconds] = []
+    sent: list[Seconds] = []
+    arrivals: list[Seconds] = []
+    for stage, code, need, hop in ready.steps:
+        now = free[stage]
+        if need >= 0 and arrivals[need] > now:
+            now = arrivals[need]
+        now += seconds[code]
+        free[stage] = now
+        ends.append(now)
+        if hop >= 0:
+            spacing, occupancy, delay = hops[hop]
+            if links[hop] > now:
+                now = links[hop]
+            links[hop] = now + spacing
+            now += occupancy
+            sent.append(now)
+            arrivals.append(now + delay)
+        else:
+            sent.append(now)
+            arrivals.append(now)
+    return ends, sent, free
+
+
+def _sweep_all(
+    ready: Program, costs: Costs, lanes: int, start: list[Seconds]
+) -> tuple[list[Seconds], list[Seconds], list[list[Seconds]]]:
+    seconds = _seconds(costs)
+    hops = [(hop.occupancy, hop.delay) for hop in costs.hops]
+    turns = [[0] * lanes if hop.shared else list(range(lanes)) for hop in costs.hops]
+    free = [[at] * lanes for at in start]
+    links = [[0.0] * lanes for _ in hops]
+    ends: list[Seconds] = []
+    sent: list[Seconds] = []
+    arrivals: list[list[Seconds]] = []
+    for stage, code, need, hop in ready.steps:
+        rank, cost = free[stage], seconds[code]
+        waits = arrivals[need] if need >= 0 else rank
+        rank = [(at if at > wait else wait) + cost for at, wait in zip(rank, waits, strict=True)]
+        free[stage] = rank
+        ends += rank
+        if hop < 0:
+            sent += rank
+            arrivals.append(rank)
+            continue
+        occupancy, delay = hops[hop]
+        link, arrived = links[hop], []
+        for turn, end in zip(turns[hop], rank, strict=True):
+            now = (end if end > link[turn] else link[turn]) + occupancy
+            link[turn] = now
+            sent.append(now)
+            arrived.append(now + delay)
+        arrivals.append(arrived)
+    return ends, sent, free
+
+
+def _seconds(costs: Costs) -> list[Seconds]:
+    """What an action takes, by the code that ``_code`` gives it."""
+    stages = range(len(costs.stages))
+    return [costs.seconds(kind, stage) for stage in stages for kind in COMPUTE]
+
+
+def _code(action: Action) -> int:
+    return action.stage * len(COMPUTE) + COMPUTE.index(action.kind)

@@ -1,0 +1,77 @@
+"""Flows over the wide area, and the windows of the iteration in which each owns its paths.
+
+Every replica has one flow for each direction of each boundary that crosses data centres. Its
+windows are its transfers in the replay, merged where one follows another at once. In turns the
+flow uses its mates' paths too, so the windows of a cell never overlap; side by side each flow has
+its own share. In both cases the rates of all windows and the idle rates outside them stay within
+what the link may hand out, because ``costs`` made the transfers with those very rates.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from geotrain.model.plan import Flow, Interval, Placement, Window
+from geotrain.planning.schedule.costs import IDLE_SHARE, Hop
+from geotrain.planning.schedule.timeline import Timeline
+from geotrain.units import Seconds
+
+_CONTIGUOUS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """All flows of a job, their windows, and by flow the messages in the replay."""
+
+    flows: tuple[Flow, ...]
+    windows: tuple[Window, ...]
+    transfers: dict[int, tuple[Interval, ...]]
+
+
+def traffic(timeline: Timeline, placement: Placement) -> Traffic:
+    """Flows are numbered from 1: forward hops first, by stage, then by replica."""
+    ids = count(1)
+    flows, windows, transfers = [], [], {}
+    for hop, ends in enumerate(_ends(timeline.program.stages)):
+        if timeline.costs.hops[hop].crosses_wan:
+            for replica in range(timeline.replicas):
+                flow = _flow(next(ids), timeline.costs.hops[hop], placement, ends, replica)
+                sent = timeline.transfers(hop, replica)
+                flows.append(flow)
+                transfers[flow.id] = sent
+                windows += [Window(flow.id, b, e - b, flow.rate) for b, e in _merged(sent)]
+    return Traffic(tuple(flows), tuple(windows), transfers)
+
+
+def _ends(stages: int) -> Iterator[tuple[int, int]]:
+    """(sending stage, receiving stage) of every hop, in the order of ``Costs.hops``."""
+    yield from ((stage, stage + 1) for stage in range(stages - 1))
+    yield from ((stage + 1, stage) for stage in range(stages - 1))
+
+
+def _flow(number: int, hop: Hop, placement: Placement, ends: tuple[int, int], replica: int) -> Flow:
+    source, target = (stage * placement.data for stage in ends)
+    mates = [source + other for other in range(placement.data) if other != replica]
+    return Flow(
+        id=number,
+        source=source + replica,
+        target=target + replica,
+        source_data_center=placement.data_center_of(ends[0]),
+        target_data_center=placement.data_center_of(ends[1]),
+        mates=tuple(mates) if hop.shared else (),
+        connections=hop.connections,
+        rate=hop.rate,
+        idle_rate=IDLE_SHARE * hop.rate / hop.paths,
+    )
+
+
+def _merged(sent: Iterable[Interval]) -> Iterator[tuple[Seconds, Seconds]]:
+    begin = end = None
+    for interval in sent:
+        if begin is None or end is None or interval.begin - end > _CONTIGUOUS:
+            if begin is not None and end is not None:
+                yield begin, end
+            begin = interval.begin
+        end = interval.end
+    if begin is not None and end is not None:
+        yield begin, end
