@@ -1,16 +1,19 @@
-"""Writes crds/*.yaml from the models: ``python -m geotrain.api.crd [--check] [DIRECTORY]``.
+"""Writes crds/*.yaml from the models, and their copies: ``python -m geotrain.api.crd [--check]``.
 
-The YAML is generated, so that a field, its rule and its explanation are written once. ``--check``
-writes nothing and fails if a file differs from what the models say.
+A field, its rule and its explanation are written once, in the model; the CRDs, the chart's copy
+of them and the reference pages are made from that. The chart's copy of the scheduler's
+configuration is made here too. ``--check`` writes nothing and fails on any difference.
 """
 
 import argparse
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from geotrain.api import reference
 from geotrain.api.labels import GROUP, VERSION
 from geotrain.api.schema import Schema, structural
 from geotrain.api.v1alpha1 import KINDS
@@ -78,48 +81,56 @@ def root_schema(kind: type[Resource]) -> Schema:
 
 def documents() -> dict[str, str]:
     """File name → YAML of every CRD."""
+    return {f"{GROUP}_{kind.PLURAL}.yaml": HEADER + _yaml(definition(kind)) for kind in KINDS}
+
+
+def generated() -> dict[str, dict[str, str]]:
+    """Folder below the project's root → file name → text, of all that is made from other files."""
+    configuration = files("geotrain") / "roles/extender/scheduler-config.yaml"
     return {
-        f"{GROUP}_{kind.PLURAL}.yaml": HEADER + _yaml(definition(kind))
-        for kind in KINDS
-    }  # fmt: skip
+        "crds": documents(),
+        "charts/geotrain/crds": documents(),
+        "charts/geotrain/files": {configuration.name: configuration.read_text(encoding="utf-8")},
+        "docs/reference": reference.pages(root_schema),
+    }
 
 
-def drift(directory: Path) -> list[str]:
-    """What in ``directory`` differs from the models, a sentence each."""
-    wanted = documents()
-    found = {p.name for p in directory.glob("*.yaml")}
-    problems = [f"{directory / name} belongs to no kind" for name in sorted(found - set(wanted))]
-    for name, text in wanted.items():
-        path = directory / name
-        if not path.exists():
-            problems.append(f"{path} is missing")
-        elif path.read_text(encoding="utf-8") != text:
-            problems.append(f"{path} differs from the models")
+def drift(root: Path) -> list[str]:
+    """What below ``root`` differs from what would be written, a sentence each."""
+    problems = []
+    for folder, wanted in generated().items():
+        found = {path.name for path in (root / folder).glob("*")}
+        problems += [f"{folder}/{name} has no source" for name in sorted(found - set(wanted))]
+        problems += [f"{folder}/{name} is missing" for name in sorted(set(wanted) - found)]
+        for name in sorted(found & set(wanted)):
+            if (root / folder / name).read_text(encoding="utf-8") != wanted[name]:
+                problems.append(f"{folder}/{name} differs from its source")
     return problems
 
 
-def write(directory: Path) -> None:
-    """Write every CRD and remove those of kinds that are no more."""
-    directory.mkdir(parents=True, exist_ok=True)
-    wanted = documents()
-    for stale in {p.name for p in directory.glob("*.yaml")} - set(wanted):
-        (directory / stale).unlink()
-    for name, text in wanted.items():
-        (directory / name).write_text(text, encoding="utf-8")
+def write(root: Path) -> None:
+    """Write everything, and remove what has no source any more."""
+    for folder, wanted in generated().items():
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for stale in {path.name for path in (root / folder).glob("*")} - set(wanted):
+            (root / folder / stale).unlink()
+        for name, text in wanted.items():
+            (root / folder / name).write_text(text, encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the CRDs; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m geotrain.api.crd", description=__doc__)
-    parser.add_argument("directories", nargs="*", type=Path, default=[Path("crds")])
+    """Write or check; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m geotrain.api.crd",
+        description="Write crds/, the chart's copies and docs/reference from their sources.",
+    )
+    parser.add_argument("root", nargs="?", type=Path, default=Path(), help="the project's folder")
     parser.add_argument("--check", action="store_true", help="only compare; fail on a difference")
     options = parser.parse_args(arguments)
-    problems: list[str] = []
-    for directory in options.directories:
-        if options.check:
-            problems += drift(directory)
-        else:
-            write(directory)
+    if not options.check:
+        write(options.root)
+        return 0
+    problems = drift(options.root)
     for problem in problems:
         print(f"{problem}; run make crds", file=sys.stderr)
     return 1 if problems else 0
