@@ -16,7 +16,6 @@ _CONFIG: Final = "geotrain-config"
 _NODE: Final = "geotrain-node"
 _LEAVE_WITHIN: Final = 5  # seconds: a training gang may wait for the room
 _PORT_SERVICE: Final = 80
-BASELINE: Final = "geotrain.io/baseline"  # on the router's ConfigMap, see pool_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ def router_config(parts: Parts, workers: Sequence[dict[str, Any]], baseline: str
     """What the router reads: its workers, again whenever they change, and the profile once."""
     meta = parts.on_hub(router_name(parts.pool.name))
     if baseline:
-        meta["annotations"] = {BASELINE: baseline}
+        meta["annotations"] = {labels.BASELINE: baseline}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -23,6 +23,11 @@ class WorkerPod(RankPod):
         return str(selector.get(labels.DATA_CENTER, self.data_center))
 
     @property
+    def beside(self) -> int:
+        """The rank whose GPUs it shares, -1 where the label is missing."""
+        return self._number(labels.BESIDE_RANK)
+
+    @property
     def ended(self) -> bool:
         """Whether it has stopped for good: evicted, or refused by its node."""
         return self.phase in ("Succeeded", "Failed")
@@ -45,9 +50,9 @@ class PoolObserved:
     """All that a decision about a pool is made from.
 
     ``job`` is what ``pools.bound_job`` picked and ``ranks`` its training pods, as far as members
-    answer. ``members`` are all data centres, each with what its cluster holds *of the pool*; ``hub``
-    is what the pool has on the hub. ``profile`` is read or estimated, or says why not. ``stats`` is
-    the router's latest ``/stats``, None while no router answers.
+    answer. ``members`` are all data centres, each with what its cluster holds *of the pool*;
+    ``hub`` is what the pool has on the hub. ``profile`` is read or estimated, or says why not.
+    ``stats`` is the router's latest ``/stats``, None while no router answers.
     """
 
     pool: PrefillPool
@@ -68,6 +73,11 @@ class PoolObserved:
             if self.members[name].reachable:
                 first.setdefault(self.members[name].cluster, self.members[name])
         return tuple(first.values())
+
+    @property
+    def unseen(self) -> frozenset[str]:
+        """Data centres whose clusters do not answer."""
+        return frozenset(n for n, member in self.members.items() if not member.reachable)
 
     @cached_property
     def workers(self) -> tuple[WorkerPod, ...]:
