@@ -17,10 +17,24 @@ from geotrain.fitting.selection import refusal
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """``passed`` keeps the order of the question; ``failed`` says why, by node."""
+    """``passed`` keeps the order of the question; ``failed`` says why, by node.
+
+    ``retry`` is set where no node passed and a cause may pass away: it rests on pods, or on what
+    has not been seen yet. The scheduler has no event for that (nothing tells it that a gated pod
+    was deleted, and its events can outrun our watch), so it must be made to ask again.
+    """
 
     passed: tuple[str, ...]
     failed: dict[str, str] = field(default_factory=dict)
+    retry: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _No:
+    """A refusal of one node; ``lasting`` until somebody changes node or pod."""
+
+    why: str
+    lasting: bool
 
 
 def filter_nodes(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> Filtered:
@@ -29,42 +43,48 @@ def filter_nodes(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> F
         return _filter_training(pod, names, occupancy)
     if pod.role is Role.PREFILL:
         return _filter_prefill(pod, names, occupancy)
-    return Filtered((), dict.fromkeys(names, "the pod is neither training nor prefill"))
+    return _nowhere(names, "the pod is neither training nor prefill")
 
 
 def _filter_training(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> Filtered:
     if not pod.data_center:
-        return Filtered((), dict.fromkeys(names, "the training pod names no data centre"))
+        return _nowhere(names, "the training pod names no data centre")
     passed: list[str] = []
     failed: dict[str, str] = {}
+    retry = ""
     for name in names:
-        why = _refusal(pod, name, occupancy)
-        if why is None:
+        no = _refusal(pod, name, occupancy)
+        if no is None:
             passed.append(name)
         else:
-            failed[name] = f"node {why}"
-    return Filtered(tuple(passed), failed)
+            failed[name] = no.why
+            retry = retry or ("" if no.lasting else f"{name}: {no.why}")
+    return Filtered(tuple(passed), failed, "" if passed else retry)
 
 
 def _filter_prefill(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> Filtered:
     if not pod.job or pod.beside_rank is None:
-        return Filtered((), dict.fromkeys(names, "the prefill pod names no training rank"))
+        return _nowhere(names, "the prefill pod names no training rank")
     who = f"rank {pod.beside_rank} of {pod.job}"
     rank_of = (pod.job_key, pod.beside_rank)
     rank = occupancy.rank(*rank_of)
     if rank is None:
-        return Filtered((), dict.fromkeys(names, f"{who} runs on no node"))
+        return _nowhere(names, why := f"{who} runs on no node", why)
     there = sum(_precedes(other, pod) for other in occupancy.beside(*rank_of))
     if there >= pod.max_beside:
         why = f"{who} has {there} of at most {pod.max_beside} prefill workers"
-        return Filtered((), dict.fromkeys(names, why))
+        return _nowhere(names, why, why)
     failed = {name: f"{who} runs on {rank.node}" for name in names if name != rank.node}
     if rank.node not in names:
         return Filtered((), failed)
-    unfit = _prefill_refusal(pod, rank.node, occupancy)
-    if unfit is None:
+    no = _prefill_refusal(pod, rank.node, occupancy)
+    if no is None:
         return Filtered((rank.node,), failed)
-    return Filtered((), {**failed, rank.node: f"node {unfit}"})
+    return Filtered((), {**failed, rank.node: no.why}, "" if no.lasting else no.why)
+
+
+def _nowhere(names: Sequence[str], why: str, retry: str = "") -> Filtered:
+    return Filtered((), dict.fromkeys(names, why), retry)
 
 
 def _precedes(other: PodFacts, pod: PodFacts) -> bool:
@@ -76,13 +96,13 @@ def _precedes(other: PodFacts, pod: PodFacts) -> bool:
     return other.key != pod.key and (bool(other.node) or other.key < pod.key)
 
 
-def _prefill_refusal(pod: PodFacts, name: str, occupancy: Occupancy) -> str | None:
-    why = _refusal(pod, name, occupancy, sparing=True)
-    if why is not None:
-        return why
+def _prefill_refusal(pod: PodFacts, name: str, occupancy: Occupancy) -> _No | None:
+    no = _refusal(pod, name, occupancy, sparing=True)
+    if no is not None:
+        return no
     promised = reserved(occupancy).get(name)
     if promised and _shortage(pod, occupancy.free(name, sparing=True), promised):
-        return "has no room but what waiting training needs"
+        return _No("node has no room but what waiting training needs", lasting=False)
     return None
 
 
@@ -106,12 +126,16 @@ def reserved(occupancy: Occupancy) -> dict[str, dict[str, int]]:
 
 def _refusal(
     pod: PodFacts, name: str, occupancy: Occupancy, *, sparing: bool = False
-) -> str | None:
+) -> _No | None:
     """Why a node takes the pod neither now nor after prefill left, or None."""
     node = occupancy.nodes.get(name)
     if node is None:
-        return "is not in the extender's cache yet"
-    return refusal(pod, node) or _shortage(pod, occupancy.free(name, sparing=sparing))
+        return _No("node is not in the extender's cache yet", lasting=False)
+    if why := refusal(pod, node):
+        return _No(f"node {why}", lasting=True)
+    if why := _shortage(pod, occupancy.free(name, sparing=sparing)):
+        return _No(f"node {why}", lasting=False)
+    return None
 
 
 def _shortage(pod: PodFacts, free: Resources, taken: Resources | None = None) -> str | None:

@@ -20,6 +20,12 @@ def test_a_question_by_names():
     }
 
 
+def test_where_asking_again_may_help_the_scheduler_is_made_to():
+    question = wire.parse_question({"Pod": POD, "NodeNames": ["a"]})
+    answer = wire.filter_result(question, Filtered((), {"a": "node is full"}, retry="node is full"))
+    assert answer == {"Error": "geotrain extender: node is full"}
+
+
 def test_a_question_by_whole_nodes_is_answered_with_nodes():
     a, b = node_manifest("a"), node_manifest("b")
     question = wire.parse_question({"Pod": POD, "Nodes": {"items": [a, b]}, "NodeNames": None})

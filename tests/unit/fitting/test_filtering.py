@@ -48,9 +48,9 @@ def test_prefill_passes_only_beside_its_rank():
 def test_prefill_waits_for_its_rank():
     leaving = replace(HOST, terminating=True)
     for pods in ([], [rank(0)], [leaving], [rank(0, job="other", node="a")]):
-        assert filter_nodes(prefill(0), ["a"], Occupancy([node("a")], pods)) == Filtered(
-            (), {"a": "rank 0 of gpt runs on no node"}
-        )
+        why = "rank 0 of gpt runs on no node"
+        answer = filter_nodes(prefill(0), ["a"], Occupancy([node("a")], pods))
+        assert answer == Filtered((), {"a": why}, retry=why)
 
 
 def test_prefill_must_name_a_rank():
@@ -63,9 +63,8 @@ def test_prefill_must_name_a_rank():
 
 def test_prefill_is_limited_beside_a_rank():
     there = Occupancy([node("a")], [HOST, prefill(0, node="a"), prefill(9, beside=1, node="a")])
-    assert filter_nodes(prefill(1), ["a"], there) == Filtered(
-        (), {"a": "rank 0 of gpt has 1 of at most 1 prefill workers"}
-    )
+    why = "rank 0 of gpt has 1 of at most 1 prefill workers"
+    assert filter_nodes(prefill(1), ["a"], there) == Filtered((), {"a": why}, retry=why)
     assert filter_nodes(prefill(1, max_beside=2), ["a"], there).passed == ("a",)
     assert filter_nodes(prefill(0), ["a"], there).passed == ("a",)  # not in its own way
 
@@ -78,14 +77,13 @@ def test_of_unbound_prefill_the_first_by_name_has_the_place():
 
 def test_prefill_does_not_evict():
     pods = [HOST, prefill(8, beside=1, node="a", cpu=6500)]
-    assert filter_nodes(prefill(0), ["a"], Occupancy([node("a")], pods)) == Filtered(
-        (), {"a": "node lacks 0.5 cpu"}
-    )
+    answer = filter_nodes(prefill(0), ["a"], Occupancy([node("a")], pods))
+    assert answer == Filtered((), {"a": "node lacks 0.5 cpu"}, retry="node lacks 0.5 cpu")
 
 
 def test_prefill_does_not_go_to_a_node_that_refuses_it_or_is_not_known():
     closed = Occupancy([node("a", unschedulable=True)], [HOST])
-    assert filter_nodes(prefill(0), ["a"], closed).failed == {"a": "node is cordoned"}
+    assert filter_nodes(prefill(0), ["a"], closed) == Filtered((), {"a": "node is cordoned"})
     unknown = Occupancy([], [HOST])
     assert filter_nodes(prefill(0), ["a"], unknown).failed == {
         "a": "node is not in the extender's cache yet"
@@ -99,9 +97,8 @@ def waiting(**fields):
 
 def test_prefill_leaves_the_room_that_a_gated_gang_waits_for():
     there = Occupancy([node("a")], [HOST, *waiting()])
-    assert filter_nodes(prefill(0), ["a"], there) == Filtered(
-        (), {"a": "node has no room but what waiting training needs"}
-    )
+    why = "node has no room but what waiting training needs"
+    assert filter_nodes(prefill(0), ["a"], there) == Filtered((), {"a": why}, retry=why)
 
 
 def test_and_that_admitted_training_is_about_to_take():

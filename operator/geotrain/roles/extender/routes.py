@@ -116,7 +116,7 @@ class Routes:
     def _failed(self, verb: str, status: int, reason: str, sentence: str) -> web.Response:
         self._metrics.errors.labels(verb, reason).inc()
         if verb == "filter":
-            return _json(wire.filter_error(f"geotrain extender: {sentence}"))
+            return _json(wire.filter_error(sentence))
         return web.Response(status=status, text=sentence)
 
     def _filter(self, document: object) -> dict[str, Any]:

@@ -63,7 +63,13 @@ def parse_preemption(document: object) -> Preemption:
 
 
 def filter_result(question: Question, filtered: Filtered) -> dict[str, Any]:
-    """ExtenderFilterResult. No eviction helps a node that failed, so it is unresolvable."""
+    """ExtenderFilterResult. No eviction helps a node that failed, so it is unresolvable.
+
+    Where asking again may help, the answer is an error, after which the scheduler backs off and
+    does so; after a plain refusal it would wait for an event, or five minutes.
+    """
+    if filtered.retry:
+        return filter_error(filtered.retry)
     result: dict[str, Any] = {
         "FailedNodes": {},
         "FailedAndUnresolvableNodes": filtered.failed,
@@ -76,8 +82,8 @@ def filter_result(question: Question, filtered: Filtered) -> dict[str, Any]:
 
 
 def filter_error(sentence: str) -> dict[str, Any]:
-    """ExtenderFilterResult of a question that cannot be answered."""
-    return {"Error": sentence}
+    """ExtenderFilterResult of a question that cannot be answered now."""
+    return {"Error": f"geotrain extender: {sentence}"}
 
 
 def priorities(scores: Mapping[str, int]) -> list[dict[str, Any]]:
