@@ -1,0 +1,220 @@
+"""What the clusters are made from, as text: kind's configuration and the nodes' network. Pure."""
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from e2e.testbed.config import Bed, DataCenter
+from geotrain.units import BitsPerSecond, Bytes
+
+# The kernel announces about this share of a socket's receive buffer as window (measured, Linux 6).
+WINDOW_SHARE_OF_BUFFER = 0.57
+SMALLEST_BUFFER = 4096  # bytes, the kernel's own default
+WAN_QUEUE_PACKETS = 2000  # above the packets in flight of all connections that fill the path
+FIRST_POD, LAST_POD = 2, 254  # the last byte of pods' addresses in a node's /24
+TABLE = 100  # routes of packets that come out of the WAN
+
+
+def kind_config(dc: DataCenter) -> str:
+    """The cluster of one data centre: one node, no default pod network, quiet when idle."""
+    kubelet = {
+        "kind": "KubeletConfiguration",
+        "failCgroupV1": False,
+        "serializeImagePulls": False,
+        "nodeStatusUpdateFrequency": "30s",
+        "volumeStatsAggPeriod": "-1s",  # never
+        "registryPullQPS": 0,
+    }
+    quiet = {"extraArgs": [{"name": "leader-elect", "value": "false"}]}
+    control_plane = {
+        "kind": "ClusterConfiguration",
+        # The bed's state need not outlive the machine, so etcd need not wait for the disk.
+        "etcd": {"local": {"extraArgs": [{"name": "unsafe-no-fsync", "value": "true"}]}},
+        "controllerManager": quiet,
+        "scheduler": quiet,
+    }
+    housekeeping = {
+        "op": "add",
+        "path": "/nodeRegistration/kubeletExtraArgs/-",
+        "value": {"name": "housekeeping-interval", "value": "60s"},
+    }
+    document = {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "name": dc.name,
+        "networking": {
+            "disableDefaultCNI": True,
+            "kubeProxyMode": "nftables",
+            "podSubnet": dc.pod_subnet,
+            "serviceSubnet": dc.service_subnet,
+        },
+        # The kubelet then bears a root that may not lower OOM scores.
+        "featureGates": {"KubeletInUserNamespace": True},
+        "kubeadmConfigPatches": [yaml.safe_dump(kubelet), yaml.safe_dump(control_plane)],
+        "kubeadmConfigPatchesJSON6902": [
+            {
+                "group": "kubeadm.k8s.io",
+                "version": "v1beta4",
+                "kind": "InitConfiguration",
+                "patch": json.dumps([housekeeping]),
+            }
+        ],
+        "nodes": [{"role": "control-plane"}],
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def pod_network(pod_cidr: str, window: Bytes) -> str:
+    """The CNI configuration list of a node whose pods have addresses of ``pod_cidr``.
+
+    Every pod's receive buffers are limited by ``tuning``, so that one TCP connection has ``window``
+    bytes in flight, as between cloud regions, without a word in the pod's manifest.
+    """
+    buffer = receive_buffer(window)
+    ipam = {
+        "type": "host-local",
+        "dataDir": "/run/cni-ipam-state",
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "ranges": [[{"subnet": pod_cidr}]],
+    }
+    plugins: list[dict[str, Any]] = [
+        {"type": "ptp", "ipMasq": False, "mtu": 1500, "ipam": ipam},
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+        {
+            "type": "tuning",
+            "sysctl": {"net.ipv4.tcp_rmem": f"{SMALLEST_BUFFER} {buffer} {buffer}"},
+        },
+    ]
+    return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}, indent=1)
+
+
+def receive_buffer(window: Bytes) -> Bytes:
+    """The size of receive buffer with which the kernel announces ``window`` bytes."""
+    return round(window / WINDOW_SHARE_OF_BUFFER)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One far data centre as a node sees it."""
+
+    device: str
+    pod_subnet: str
+    node_address: str
+
+
+def wan_devices(bed: Bed, name: str) -> dict[str, str]:
+    """The node's WAN device for each other data centre."""
+    return {dc.name: f"wan{i}" for i, dc in enumerate(bed.others(name))}
+
+
+def wan_arguments(bed: Bed, name: str) -> list[str]:
+    """The arguments of ``wan.py`` on the node: each device with half of its pair's RTT."""
+    return [
+        f"{device}={bed.wan.round_trip(name, far) * 1e3 / 2:.3f}"
+        for far, device in wan_devices(bed, name).items()
+    ]
+
+
+def node_script(bed: Bed, name: str, pod_cidr: str, addresses: Mapping[str, str]) -> str:
+    """A bash script that gives a node its pod network and its routes through the WAN.
+
+    It may run again at any time. ``addresses`` are the nodes' own, by data centre.
+    """
+    devices = wan_devices(bed, name)
+    sides = [
+        Side(devices[far.name], far.pod_subnet, addresses[far.name]) for far in bed.others(name)
+    ]
+    return "\n".join(
+        [
+            "set -euo pipefail",
+            *_pod_network_lines(pod_network(pod_cidr, bed.wan.window)),
+            *_masquerade_lines(bed, name, addresses),
+            *(line for side in sides for line in _wan_lines(side, addresses[name], bed, pod_cidr)),
+            "mkdir -p /run/geotrain/gates",
+            "",
+        ]
+    )
+
+
+def _pod_network_lines(conflist: str) -> list[str]:
+    return [
+        "mkdir -p /etc/cni/net.d",
+        f"cat > /etc/cni/net.d/.pods.new <<'JSON'\n{conflist}\nJSON",
+        "mv /etc/cni/net.d/.pods.new /etc/cni/net.d/10-pods.conflist",
+        "sysctl -qw net.ipv4.ip_forward=1",
+    ]
+
+
+def _masquerade_lines(bed: Bed, name: str, addresses: Mapping[str, str]) -> list[str]:
+    """Pods keep their address towards all of the bed and take the node's towards the world."""
+    inside = ", ".join([*(dc.pod_subnet for dc in bed.data_centers), *addresses.values()])
+    own = bed[name].pod_subnet
+    return [
+        "nft -f - <<'NFT'",
+        "table ip testbed",
+        "delete table ip testbed",
+        "table ip testbed {",
+        "  chain postrouting {",
+        "    type nat hook postrouting priority srcnat; policy accept;",
+        f"    ip saddr {own} ip daddr != {{ {inside} }} oifname eth0 masquerade",
+        "  }",
+        "}",
+        "NFT",
+    ]
+
+
+def _wan_lines(side: Side, own_address: str, bed: Bed, pod_cidr: str) -> list[str]:
+    """Routes into one WAN device and on, and its rates."""
+    device = side.device
+    return [
+        f"for _ in $(seq 100); do ip link show {device} > /dev/null 2>&1 && break; sleep 0.1; done",
+        f"ip link set {device} up txqueuelen {WAN_QUEUE_PACKETS}",
+        f"for d in all {device} eth0; do echo 0 > /proc/sys/net/ipv4/conf/$d/rp_filter; done",
+        f"ip rule show | grep -q 'iif {device} ' || ip rule add iif {device} lookup {TABLE}",
+        f"ip route replace {side.node_address} dev eth0 scope link table {TABLE}",
+        f"ip route replace {side.pod_subnet} via {side.node_address} dev eth0 onlink table {TABLE}",
+        f"ip route replace {side.pod_subnet} dev {device} src {own_address}",
+        f"ip route replace {side.node_address} dev {device} src {own_address}",
+        f"tc qdisc del dev {device} root 2> /dev/null || true",
+        "tc -batch - <<'TC'",
+        *rate_lines(device, pod_cidr, bed.wan.pair_rate, bed.wan.pod_rate),
+        "TC",
+    ]
+
+
+def rate_lines(
+    device: str, pod_cidr: str, pair_rate: BitsPerSecond, pod_rate: BitsPerSecond
+) -> list[str]:
+    """HTB by tc: a class for the pair of data centres, and below it one for each sending pod.
+
+    A pod's class is found by the last byte of its address, in a hash table. Its own rate is tiny
+    and the rest borrowed: a class within its own rate does not ask whether the pair's is used up.
+    """
+    network = ipaddress.ip_network(pod_cidr)
+    own = max(1, round(pair_rate / 256))
+    shape = "quantum 4000 burst 4k cburst 4k"
+    lines = [
+        f"qdisc add dev {device} root handle 1: htb default 1",
+        f"class add dev {device} parent 1: classid 1:ffff htb"
+        f" rate {pair_rate:.0f}bit ceil {pair_rate:.0f}bit burst 4k cburst 4k",
+        f"class add dev {device} parent 1:ffff classid 1:1 htb"
+        f" rate {own}bit ceil {pair_rate:.0f}bit {shape}",
+        f"filter add dev {device} parent 1: prio 1 handle 1: protocol ip u32 divisor 256",
+    ]
+    for last in range(FIRST_POD, LAST_POD + 1):
+        address = network.network_address + last
+        lines += [
+            f"class add dev {device} parent 1:ffff classid 1:{0x100 + last:x} htb"
+            f" rate {own}bit ceil {pod_rate:.0f}bit {shape}",
+            f"filter add dev {device} parent 1: prio 1 protocol ip u32 ht 1:{last:x}:"
+            f" match ip src {address}/32 flowid 1:{0x100 + last:x}",
+        ]
+    lines.append(
+        f"filter add dev {device} parent 1: prio 1 protocol ip u32 ht 800::"
+        f" match ip src {pod_cidr} hashkey mask 0x000000ff at 12 link 1:"
+    )
+    return lines
