@@ -13,10 +13,8 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate, product
 from typing import Any
-
-from geotrain.model.workload import LayerCosts
-from geotrain.planning.schedule.balance import balanced_layers
 
 from .schedule import BACKWARD, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
@@ -44,11 +42,9 @@ def stage_profile(text: str, stage: int, stages: int, recompute: bool) -> StageP
     try:
         document = json.loads(text)
         layers = _layers(document)
-        counts = balanced_layers(layers, stages)
+        counts = split([round(sum(layer) * 1e12) + 1 for layer in layers], stages)
         mine = layers[sum(counts[:stage]) : sum(counts[: stage + 1])]
-        forward = math.fsum(layer.forward for layer in mine)
-        inputs = math.fsum(layer.input_gradient for layer in mine)
-        weights = math.fsum(layer.weight_gradient for layer in mine)
+        forward, inputs, weights = (math.fsum(column) for column in zip(*mine, strict=True))
         boundary = _bytes(document["boundaryBytes"])
         step = _duration(document.get("optimizerStep", "0s"))
     except (KeyError, TypeError, ValueError) as error:
@@ -63,13 +59,47 @@ def stage_profile(text: str, stage: int, stages: int, recompute: bool) -> StageP
     return StageProfile(seconds, boundary, step)
 
 
-def _layers(document: Mapping[str, Any]) -> tuple[LayerCosts, ...]:
+def split(times: list[int], stages: int) -> tuple[int, ...]:
+    """How many consecutive layers each stage gets; ``times`` are whole, so that equals tie.
+
+    Raises ValueError with too few layers.
+    """
+    if len(times) < stages:
+        raise ValueError(f"{len(times)} layers cannot make {stages} stages")
+    sums = [0, *accumulate(times)]
+    limit = _least_slowest(sums, stages)
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
+    for _ in range(stages):
+        options: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        for begin, end in product(best, range(1, len(sums))):
+            time = sums[end] - sums[begin]
+            if begin < end and time <= limit:
+                squares, counts = best[begin]
+                options.setdefault(end, []).append((squares + time**2, (*counts, end - begin)))
+        best = {end: min(choices) for end, choices in options.items()}
+    return best[len(times)][1]
+
+
+def _least_slowest(sums: list[int], stages: int) -> int:
+    """How long the slowest stage takes at least; ``sums`` are of the first layers' times."""
+    least = {0: 0}
+    for _ in range(stages):
+        ends = range(min(least) + 1, len(sums))
+        least = {
+            end: min(max(least[begin], sums[end] - sums[begin]) for begin in least if begin < end)
+            for end in ends
+        }
+    return least[len(sums) - 1]
+
+
+def _layers(document: Mapping[str, Any]) -> list[tuple[float, ...]]:
+    """Forward, input gradient and weight gradient of every layer."""
     names = ("forward", "inputGradient", "weightGradient")
-    return tuple(
-        LayerCosts(*(_duration(entry[name]) for name in names))
+    return [
+        tuple(_duration(entry[name]) for name in names)
         for entry in document["layers"]
         for _ in range(int(entry.get("count", 1)))
-    )
+    ]
 
 
 def _duration(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The examples are programs of their own, with their folder on the path as in their image."""
+"""Fixtures: the ranks of a job, and the test bed's accelerator."""
 
 import contextlib
 import subprocess
@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
+from support import trainer_ranks
 
-import ranks as trainer_ranks  # noqa: E402
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")

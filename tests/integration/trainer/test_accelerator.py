@@ -4,7 +4,8 @@ import threading
 import time
 
 import pytest
-from trainer.accelerator import Accelerator, AcceleratorError, NoDevice, device_for_rank
+
+from examples.trainer.accelerator import Accelerator, AcceleratorError, NoDevice, device_for_rank
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 import threading
 
 import pytest
-from trainer.channels import Lane, Mailroom, PeerError, Receiver, Stopped, Through
+
+from examples.trainer.channels import Lane, Mailroom, PeerError, Receiver, Stopped, Through
 
 
 class Work:

@@ -1,5 +1,6 @@
 import pytest
-from trainer.forecast import Forecast
+
+from examples.trainer.forecast import Forecast
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 import json
 
 import pytest
-from trainer.profile import ProfileError, stage_profile
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
+from examples.trainer.profile import ProfileError, split, stage_profile
 from geotrain.model.topology import Topology
 from geotrain.model.workload import LayerCosts, Profile
 from geotrain.planning.schedule.balance import balanced_layers
@@ -58,6 +60,14 @@ def test_the_planner_counts_the_same(stages, recompute):
         assert mine["B"] == pytest.approx(costs.backward)
         assert mine["I"] == pytest.approx(costs.input_gradient)
         assert mine["W"] == pytest.approx(costs.weight_gradient)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(1, 12))
+def test_the_planner_splits_the_same(milliseconds, stages):
+    assume(stages <= len(milliseconds))
+    layers = tuple(LayerCosts(n / 1000, 0.0, 0.0) for n in milliseconds)
+    times = [round(layer.forward * 1e12) + 1 for layer in layers]
+    assert split(times, stages) == balanced_layers(layers, stages)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import io
 
-from trainer.reports import Reports
+from examples.trainer.reports import Reports
 
 
 def test_a_line_goes_to_the_stream_and_to_the_end_of_the_file(tmp_path):

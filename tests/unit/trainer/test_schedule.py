@@ -1,6 +1,6 @@
 import pytest
-from trainer.schedule import Action, Schedule, ScheduleError, one_f_one_b
 
+from examples.trainer.schedule import Action, Schedule, ScheduleError, one_f_one_b
 from geotrain.planning.schedule import actions, lowering, orders
 
 

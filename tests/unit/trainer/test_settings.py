@@ -1,5 +1,6 @@
 import pytest
-from trainer.settings import Place, SettingsError
+
+from examples.trainer.settings import Place, SettingsError
 
 VARIABLES = {
     "RANK": "7",

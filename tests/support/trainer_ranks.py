@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def torch_python():
@@ -37,7 +37,7 @@ class Ranks:
         self._world = stages * replicas
         self.variables = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'examples'}",
+            "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}",
             "GLOO_SOCKET_IFNAME": "lo",
             "MASTER_ADDR": "127.0.0.1",
             "WORLD_SIZE": str(self._world),
@@ -63,7 +63,7 @@ class Ranks:
             (self._folder / f"out-{number}").open("w") as out,
             (self._folder / f"err-{number}").open("w") as err,
         ):
-            command = [self._python, "-m", "trainer", *arguments]
+            command = [self._python, "-m", "examples.trainer", *arguments]
             return subprocess.Popen(
                 command, env={**self.variables, **variables}, stdout=out, stderr=err
             )
