@@ -43,12 +43,13 @@ class ApiResource:
 class Change:
     """A change seen by a watch.
 
-    ``SYNCED`` follows a list: every object that exists has been given as ``ADDED``, so whatever
-    else was known is gone; ``object`` is then empty.
+    ``SYNCED`` follows a list: every object that exists has been given as ``ADDED`` and is named in
+    ``places`` (namespace and name), so whatever else was known is gone. ``object`` is then empty.
     """
 
     type: ChangeType
     object: Object
+    places: frozenset[tuple[str, str]] = frozenset()
 
 
 NAMESPACES: Final = ApiResource("v1", "Namespace", "namespaces", namespaced=False)
@@ -61,6 +62,9 @@ EVENTS: Final = ApiResource("v1", "Event", "events")
 DEPLOYMENTS: Final = ApiResource("apps/v1", "Deployment", "deployments")
 ENDPOINT_SLICES: Final = ApiResource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+PRIORITY_CLASSES: Final = ApiResource(
+    "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False
+)
 
 DATA_CENTERS: Final = ApiResource(API_VERSION, "DataCenter", "datacenters", namespaced=False)
 WAN_LINKS: Final = ApiResource(API_VERSION, "WanLink", "wanlinks", namespaced=False)
@@ -72,7 +76,7 @@ _KNOWN: Final = {
     (each.api_version, each.kind): each
     for each in (
         *(NAMESPACES, NODES, PODS, SERVICES, SECRETS, CONFIG_MAPS, EVENTS, DEPLOYMENTS),
-        *(ENDPOINT_SLICES, NETWORK_POLICIES),
+        *(ENDPOINT_SLICES, NETWORK_POLICIES, PRIORITY_CLASSES),
         *(DATA_CENTERS, WAN_LINKS, TRAINING_JOBS, PREFILL_POOLS, BANDWIDTH_SCHEDULES),
     )
 }

@@ -9,7 +9,7 @@ they belong to; ``HUB`` is the key of the cluster that holds the custom resource
         deletions=(Reference("dc-east", "v1", "Pod", "team-a", "gpt-r3", uid="…"),),
         ungate=(Reference("dc-west", "v1", "Pod", "team-a", "gpt-r0"),),
         status={"conditions": [...], "plan": {...}},
-        events=(Notice("Normal", "Reserved", "all 12 pods run"),),
+        events=events.for_changes(uid, conditions_before, conditions_after),
         requeue_after=5.0,
     )
 
@@ -21,8 +21,9 @@ must be safe to repeat. An empty decision means that everything is as it should 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from geotrain.api.events import Event
 from geotrain.units import Seconds
 
 Manifest: TypeAlias = dict[str, Any]
@@ -58,15 +59,6 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """An Event about the reconciled object; ``reason`` is one of ``geotrain.api.reasons``."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """The next step.
 
@@ -84,7 +76,7 @@ class Decision:
     grace: Seconds | None = None
     ungate: tuple[Reference, ...] = ()
     status: Mapping[str, Any] | None = None
-    events: tuple[Notice, ...] = ()
+    events: tuple[Event, ...] = ()
     finalizer: bool | None = None
     remove: bool = False
     requeue_after: Seconds | None = None

@@ -4,76 +4,49 @@
 against a real API server.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Protocol
 
+from geotrain.api.objects import ApiResource, Change, Object, Patch
 from geotrain.units import Seconds
-
-Object: TypeAlias = dict[str, Any]
-"""A Kubernetes object as in JSON."""
-
-Patch: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-"""A JSON merge patch (RFC 7386) or a JSON patch (RFC 6902)."""
-
-EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "SYNCED"]
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """A kind as the API's paths name it: ``Resource("apps/v1", "Deployment", "deployments")``."""
-
-    api_version: str
-    kind: str
-    plural: str
-    namespaced: bool = True
-
-    def __str__(self) -> str:
-        return self.plural
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change seen by a watch.
-
-    ``SYNCED`` follows a list: every object that exists has been given as ``ADDED``, so whatever
-    else was known is gone; ``object`` is then empty.
-    """
-
-    type: EventType
-    object: Object
 
 
 class Cluster(Protocol):
     """One Kubernetes API. Every method raises members of ``geotrain.errors.ClusterError``."""
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+    async def get(self, resource: ApiResource, namespace: str, name: str) -> Object:
         """Read one object; NotFound when there is none."""
         ...
 
     async def list(
-        self, resource: Resource, namespace: str = "", selector: str = ""
+        self, resource: ApiResource, namespace: str = "", selector: str = ""
     ) -> Sequence[Object]:
         """Read all objects that match the label selector; all namespaces where none is given."""
         ...
 
-    async def create(self, resource: Resource, manifest: Object) -> Object:
+    async def create(self, resource: ApiResource, manifest: Object) -> Object:
         """Create an object; Conflict when it exists."""
         ...
 
-    async def apply(self, resource: Resource, manifest: Object) -> Object:
+    async def apply(self, resource: ApiResource, manifest: Object) -> Object:
         """Server-side apply as ``geotrain-controller``, taking over fields of others."""
         ...
 
     async def patch(
-        self, resource: Resource, namespace: str, name: str, patch: Patch, *, subresource: str = ""
+        self,
+        resource: ApiResource,
+        namespace: str,
+        name: str,
+        patch: Patch,
+        *,
+        subresource: str = "",
     ) -> Object:
         """Change an object by a JSON merge patch (a mapping) or a JSON patch (a sequence)."""
         ...
 
     async def delete(
         self,
-        resource: Resource,
+        resource: ApiResource,
         namespace: str,
         name: str,
         *,
@@ -84,11 +57,11 @@ class Cluster(Protocol):
         ...
 
     def watch(
-        self, resource: Resource, namespace: str = "", selector: str = ""
+        self, resource: ApiResource, namespace: str = "", selector: str = ""
     ) -> AsyncIterator[Change]:
         """List, then follow changes for ever, across closed streams and expired versions.
 
-        Raises Unreachable, Forbidden or NotFound when the list itself fails; the caller decides
+        Raises a ClusterError when the list fails or no stream can be opened; the caller decides
         when to try again.
         """
         ...
@@ -112,3 +85,7 @@ class Clock(Protocol):
     async def sleep(self, duration: Seconds) -> None:
         """Return after ``duration``."""
         ...
+
+
+ClusterFactory = Callable[[Mapping[str, object]], Cluster]
+"""Makes a cluster from a parsed kubeconfig. Raises CredentialsError when it cannot be used."""

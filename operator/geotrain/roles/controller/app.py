@@ -1,0 +1,131 @@
+"""Wires the controller: credentials, clusters, kopf, health; ends all together."""
+
+import argparse
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import kopf
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from geotrain.adapters import credentials, logs
+from geotrain.adapters.clock import SystemClock
+from geotrain.adapters.cluster import HttpCluster
+from geotrain.adapters.credentials import Credentials
+from geotrain.errors import GeotrainError
+from geotrain.roles.controller import handlers
+from geotrain.roles.controller.controller import Controller
+from geotrain.settings import VARIABLE, Settings
+
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit status: 1 when it cannot start."""
+    options = _options(arguments)
+    try:
+        settings = Settings.from_file(options.settings) if options.settings else Settings()
+        logs.configure(settings.log.level, settings.log.form)
+        logging.getLogger("kopf").setLevel(logging.WARNING)
+        access = (
+            credentials.from_file(options.kubeconfig)
+            if options.kubeconfig
+            else credentials.in_cluster()
+        )
+        asyncio.run(run(access, settings, options.namespace))
+    except GeotrainError as error:
+        logging.getLogger(__name__).error("%s", error)
+        return 1
+    return 0
+
+
+async def run(access: Credentials, settings: Settings, namespace: str) -> None:
+    """Run until kopf ends, which is at SIGTERM or SIGINT, or until cancelled."""
+    own = settings.controller
+    hub = HttpCluster(access, in_flight=own.in_flight)
+
+    def open_cluster(kubeconfig: str) -> HttpCluster:
+        member = credentials.from_document(credentials.parse(kubeconfig))
+        return HttpCluster(member, in_flight=own.in_flight)
+
+    controller = Controller(hub, open_cluster, SystemClock(), own, namespace)
+    work = asyncio.create_task(controller.run(), name="controller")
+    watch = asyncio.create_task(_watch(access, controller), name="kopf")
+    health = await _serve_health(own.health_port, lambda: not (work.done() or watch.done()))
+    try:
+        done, _ = await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in (work, watch):
+            task.cancel()
+        await asyncio.gather(work, watch, return_exceptions=True)
+        await health.cleanup()
+        await hub.close()
+
+
+async def _watch(access: Credentials, controller: Controller) -> None:
+    """Run kopf in this loop, on our credentials."""
+    registry, settings = kopf.OperatorRegistry(), kopf.OperatorSettings()
+    handlers.configure(settings)
+    handlers.register(registry, controller)
+
+    @kopf.on.login(registry=registry)
+    def login(**_: Any) -> kopf.ConnectionInfo:
+        return _connection(access)
+
+    await kopf.operator(registry=registry, settings=settings, standalone=True, clusterwide=True)
+
+
+def _connection(access: Credentials) -> kopf.ConnectionInfo:
+    scheme, _, token = (access.authorization or "").partition(" ")
+    certificate, key = access.client_certificate or (None, None)
+    return kopf.ConnectionInfo(
+        server=access.host,
+        ca_path=access.authority,
+        insecure=access.insecure,
+        scheme=scheme or None,
+        token=token or None,
+        certificate_path=certificate,
+        private_key_path=key,
+    )
+
+
+async def _serve_health(port: int, is_alive: Any) -> web.AppRunner:
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok") if is_alive() else web.Response(status=503, text="ended")
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    application = web.Application()
+    application.add_routes([web.get("/healthz", healthz), web.get("/metrics", metrics)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, port=port).start()
+    for host, *rest in (address[:2] for address in runner.addresses):
+        _log.info("health on %s:%s", host, *rest)
+    return runner
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m geotrain controller",
+        description="Reconciles geotrain's resources on a hub cluster.",
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="the hub's kubeconfig; without it the pod's own account"
+    )
+    parser.add_argument(
+        "--namespace",
+        default=os.environ.get("GEOTRAIN_NAMESPACE", "geotrain-system"),
+        help="where geotrain is installed, in every cluster (default %(default)s)",
+    )
+    parser.add_argument(
+        "--settings", type=Path, default=os.environ.get(VARIABLE), help="a YAML file of settings"
+    )
+    return parser.parse_args(arguments)

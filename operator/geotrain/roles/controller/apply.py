@@ -1,0 +1,249 @@
+"""Carrying out a decision: children first, then one status write, then events.
+
+It stops at the first fault; the next decision starts from what is then observed. What is already
+as wanted is not written again. Answers go into the mirrors at once.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from geotrain.api import events, labels
+from geotrain.api.conditions import format_time
+from geotrain.api.objects import EVENTS, NAMESPACES, PODS, ApiResource, Object, resource_of
+from geotrain.errors import ClusterError, Conflict, Gone, Invalid, NotFound
+from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
+from geotrain.roles.controller.mirror import Mirror
+from geotrain.roles.controller.ports import Clock, Cluster
+from geotrain.units import Seconds
+
+_LIFT: Final = (
+    {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.SCHEDULING_GATE},
+    {"op": "remove", "path": "/spec/schedulingGates/0"},
+)
+_REPEAT: Final[Seconds] = 60.0  # the same sentence about the same object is not told sooner
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster to write to, and its mirror where it has one."""
+
+    cluster: Cluster
+    mirror: Mirror | None = None
+
+    def put(self, resource: ApiResource, manifest: Object) -> None:
+        """Tell the mirror what the API answered."""
+        if self.mirror is not None and _is_ours(manifest):
+            self.mirror.put(resource, manifest)
+
+
+FindTarget = Callable[[str], Target]
+"""The cluster of a data centre, or of HUB. Raises Unreachable when it has none now."""
+
+
+class Applier:
+    """Carries out decisions; remembers only which events it told last, to tell none twice."""
+
+    def __init__(self, find: FindTarget, clock: Clock) -> None:
+        self._find = find
+        self._clock = clock
+        self._told: dict[str, dict[tuple[str, str, str], Seconds]] = {}
+        self._numbers = 0
+
+    async def apply(self, resource: ApiResource, subject: Manifest, decision: Decision) -> None:
+        """Do what was decided about ``subject``, an object on the hub."""
+        hub = self._find(HUB).cluster
+        if decision.finalizer:
+            await _hold(hub, resource, subject)
+        await _all(self._delete(reference, decision.grace) for reference in decision.deletions)
+        for same in _in_order(decision.children):
+            await _all(self._put(name, manifest) for name, manifest in same)
+        await _all(self._lift(reference) for reference in decision.ungate)
+        if decision.status is not None:
+            await self._write_status(hub, resource, subject, decision.status)
+        for event in decision.events:
+            await self._tell(hub, subject, event)
+        if decision.finalizer is False:
+            await _release(hub, resource, subject)
+            self._told.pop(subject["metadata"]["uid"], None)
+        if decision.remove:
+            await _gone(hub, resource, subject)
+
+    async def _put(self, name: str, wanted: Manifest) -> None:
+        """Make or change a child. Pods are only created, because their spec cannot change."""
+        try:
+            await self._write(name, wanted)
+        except NotFound:  # the job's namespace: members get it with the first job
+            await _make_namespace(self._find(name).cluster, wanted["metadata"]["namespace"])
+            await self._write(name, wanted)
+
+    async def _write(self, name: str, wanted: Manifest) -> None:
+        target = self._find(name)
+        resource = resource_of(wanted["apiVersion"], wanted["kind"])
+        if resource == PODS:
+            try:
+                target.put(resource, await target.cluster.create(resource, wanted))
+            except Conflict:
+                _log.debug("pod %s exists", wanted["metadata"]["name"])
+            return
+        seen = None if target.mirror is None else target.mirror.find(resource, wanted)
+        if seen is None or not contains(seen, wanted):
+            target.put(resource, await target.cluster.apply(resource, wanted))
+
+    async def _delete(self, reference: Reference, grace: Seconds | None) -> None:
+        target = self._find(reference.data_center)
+        resource = resource_of(reference.api_version, reference.kind)
+        try:
+            await target.cluster.delete(
+                resource, reference.namespace, reference.name, uid=reference.uid, grace=grace
+            )
+        except (NotFound, Conflict):  # it is gone, or a namesake has taken its place
+            if target.mirror is not None:
+                target.mirror.drop(resource, reference.namespace, reference.name)
+
+    async def _lift(self, reference: Reference) -> None:
+        target = self._find(reference.data_center)
+        try:
+            changed = await target.cluster.patch(PODS, reference.namespace, reference.name, _LIFT)
+            target.put(PODS, changed)
+        except (NotFound, Invalid) as error:  # gone, or lifted before: the next look will tell
+            _log.debug("gate of %s: %s", reference.name, error)
+
+    async def _write_status(
+        self, hub: Cluster, resource: ApiResource, subject: Manifest, status: Mapping[str, Any]
+    ) -> None:
+        meta = subject["metadata"]
+        patch = {"metadata": {"uid": meta["uid"]}, "status": dict(status)}
+        try:
+            await hub.patch(
+                resource, meta.get("namespace", ""), meta["name"], patch, subresource="status"
+            )
+        except NotFound:
+            _log.debug("%s %s went while it was reconciled", resource, meta["name"])
+
+    async def _tell(self, hub: Cluster, subject: Manifest, event: events.Event) -> None:
+        """Post an event. A lost one is a pity and no fault."""
+        now = self._clock.now()
+        told = self._told.setdefault(event.subject, {})
+        if now - told.get(event.dedupe_key, -_REPEAT) < _REPEAT:
+            return
+        self._numbers += 1
+        name = f"{subject['metadata']['name']}.{int(now * 1e6):x}{self._numbers % 4096:03x}"
+        try:
+            await hub.create(EVENTS, event_manifest(subject, event, name, now))
+            told[event.dedupe_key] = now
+        except ClusterError as error:
+            _log.info("event %s of %s is lost: %s", event.reason, event.subject, error)
+
+
+def event_manifest(subject: Manifest, event: events.Event, name: str, now: Seconds) -> Manifest:
+    """A core/v1 Event about an object; cluster-scoped ones have theirs in ``default``."""
+    meta = subject["metadata"]
+    namespace = meta.get("namespace") or "default"
+    time = format_time(datetime.fromtimestamp(now, UTC))
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": subject["apiVersion"],
+            "kind": subject["kind"],
+            "name": meta["name"],
+            "namespace": meta.get("namespace", ""),
+            "uid": meta["uid"],
+        },
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": labels.FIELD_MANAGER},
+        "reportingComponent": f"{labels.GROUP}/controller",
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+
+
+def contains(observed: Any, wanted: Any) -> bool:
+    """Whether all that is wanted is there; what others added besides does not matter.
+
+    Lists are compared whole, so that an added rule or endpoint is noticed.
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(observed, Mapping) and all(
+            key in observed and contains(observed[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return (
+            isinstance(observed, Sequence)
+            and not isinstance(observed, str)
+            and len(observed) == len(wanted)
+            and all(map(contains, observed, wanted))
+        )
+    return bool(observed == wanted)
+
+
+def _in_order(
+    children: Mapping[str, tuple[Manifest, ...]],
+) -> Iterable[list[tuple[str, Manifest]]]:
+    """The hub's first (the plan's inputs must survive us), then surroundings, then pods."""
+    hub = [(HUB, each) for each in children.get(HUB, ())]
+    others = [(name, each) for name, found in children.items() if name for each in found]
+    yield hub
+    yield [pair for pair in others if pair[1]["kind"] != "Pod"]
+    yield [pair for pair in others if pair[1]["kind"] == "Pod"]
+
+
+async def _all(calls: Iterable[Any]) -> None:
+    """Make calls side by side, wait for all, then raise the first fault; none is left behind."""
+    for result in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def _make_namespace(cluster: Cluster, name: str) -> None:
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    with contextlib.suppress(Conflict):
+        await cluster.create(NAMESPACES, manifest)
+
+
+async def _hold(hub: Cluster, resource: ApiResource, subject: Manifest) -> None:
+    held = list(subject["metadata"].get("finalizers") or ())
+    await _set_finalizers(hub, resource, subject, [*held, labels.FINALIZER])
+
+
+async def _release(hub: Cluster, resource: ApiResource, subject: Manifest) -> None:
+    held = [f for f in subject["metadata"].get("finalizers") or () if f != labels.FINALIZER]
+    try:
+        await _set_finalizers(hub, resource, subject, held)
+    except NotFound:
+        _log.debug("%s is gone", subject["metadata"]["name"])
+
+
+async def _set_finalizers(
+    hub: Cluster, resource: ApiResource, subject: Manifest, finalizers: list[str]
+) -> None:
+    """The resource version makes sure that nobody else's finalizer is lost."""
+    meta = subject["metadata"]
+    patch = {"metadata": {"finalizers": finalizers, "resourceVersion": meta["resourceVersion"]}}
+    try:
+        await hub.patch(resource, meta.get("namespace", ""), meta["name"], patch)
+    except Gone as error:
+        raise Conflict(str(error)) from error
+
+
+async def _gone(hub: Cluster, resource: ApiResource, subject: Manifest) -> None:
+    meta = subject["metadata"]
+    try:
+        await hub.delete(resource, meta.get("namespace", ""), meta["name"], uid=meta["uid"])
+    except (NotFound, Conflict):
+        _log.debug("%s %s is gone", resource, meta["name"])
+
+
+def _is_ours(manifest: Object) -> bool:
+    tags = manifest["metadata"].get("labels") or {}
+    return tags.get(labels.MANAGED_BY) == labels.MANAGED_BY_VALUE

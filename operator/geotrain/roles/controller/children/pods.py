@@ -1,0 +1,160 @@
+"""The training pods: the user's template, told who it is, and with a sidecar for its traffic."""
+
+import copy
+from typing import Any, Final
+
+from geotrain.api import labels
+from geotrain.roles.controller.children.gang import Gang, config_name
+from geotrain.roles.controller.decision import Manifest
+
+SIDECAR_RESOURCES: Final = {"requests": {"cpu": "50m", "memory": "64Mi"}}
+
+_CONFIG: Final = "geotrain-config"
+_SIGNAL: Final = "geotrain-signal"
+_NODE: Final = "geotrain-node"
+
+
+def pod(gang: Gang, rank: int) -> Manifest:
+    """The pod of a rank, held back by its scheduling gate."""
+    template = gang.job.spec.template.to_manifest()
+    data_center = gang.plan.data_center_of(rank)
+    spec: dict[str, Any] = copy.deepcopy(template["spec"])
+    environment = _environment(gang, rank)
+    spec["containers"][0] = _trainer(spec["containers"][0], environment)
+    if gang.has_sidecar:
+        spec["initContainers"] = [
+            _sidecar(gang.sidecar_image, environment),
+            *(spec.get("initContainers") or ()),
+        ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(gang, rank, template.get("metadata", {})),
+        "spec": {
+            **spec,
+            "schedulingGates": [{"name": labels.SCHEDULING_GATE}],
+            "schedulerName": labels.SCHEDULER_NAME,
+            "priorityClassName": labels.PRIORITY_TRAINING,
+            "nodeSelector": {
+                **(spec.get("nodeSelector") or {}),
+                **gang.selectors.get(data_center, {}),
+                labels.DATA_CENTER: data_center,
+            },
+            "restartPolicy": "Never",
+            "subdomain": gang.name,
+            "volumes": [*(spec.get("volumes") or ()), *_volumes(gang, data_center)],
+        },
+    }
+
+
+def _metadata(gang: Gang, rank: int, template: dict[str, Any]) -> dict[str, Any]:
+    meta = gang.metadata(
+        labels.pod_name(gang.name, rank),
+        **{
+            labels.ROLE: labels.ROLE_TRAINER,
+            labels.RANK: str(rank),
+            labels.STAGE: str(gang.plan.stage_of(rank)),
+            labels.REPLICA: str(gang.plan.replica_of(rank)),
+            labels.ATTEMPT: str(gang.attempt),
+        },
+    )
+    meta["labels"] = {**template.get("labels", {}), **meta["labels"]}
+    if annotations := template.get("annotations"):
+        meta["annotations"] = annotations
+    return meta
+
+
+def _trainer(container: dict[str, Any], environment: list[dict[str, str]]) -> dict[str, Any]:
+    """The template's first container; our variables come first, so that its own may use them."""
+    ours = {each["name"] for each in environment}
+    theirs = [each for each in container.get("env") or () if each["name"] not in ours]
+    resources = container.get("resources") or {}
+    one = {labels.MANAGED_RESOURCE: "1"}
+    return {
+        **container,
+        "env": [*environment, *theirs],
+        "resources": {
+            **resources,
+            "requests": {**(resources.get("requests") or {}), **one},
+            "limits": {**(resources.get("limits") or {}), **one},
+        },
+        "volumeMounts": [*(container.get("volumeMounts") or ()), *_mounts(node=False)],
+    }
+
+
+def _sidecar(image: str, environment: list[dict[str, str]]) -> dict[str, Any]:
+    """A native sidecar: it starts before the trainer, which waits until it carries traffic."""
+    return {
+        "name": "geotrain-sidecar",
+        "image": image,
+        "args": ["sidecar"],
+        "restartPolicy": "Always",
+        "env": environment,
+        "ports": [
+            {"name": "peer", "containerPort": labels.PORT_PEER, "protocol": "TCP"},
+            {"name": "status", "containerPort": labels.PORT_STATUS, "protocol": "TCP"},
+        ],
+        "startupProbe": {
+            "httpGet": {"path": "/healthz", "port": labels.PORT_STATUS},
+            "periodSeconds": 1,
+            "failureThreshold": 120,
+        },
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsNonRoot": False,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
+        },
+        "resources": SIDECAR_RESOURCES,
+        "volumeMounts": _mounts(node=True),
+    }
+
+
+def _mounts(*, node: bool) -> list[dict[str, Any]]:
+    """``node``: also the folder on the node in which the gate pages lie."""
+    mounts: list[dict[str, Any]] = [
+        {"name": _CONFIG, "mountPath": labels.CONFIG_DIRECTORY, "readOnly": True},
+        {"name": _SIGNAL, "mountPath": labels.SIGNAL_DIRECTORY},
+    ]
+    return [*mounts, {"name": _NODE, "mountPath": labels.NODE_DIRECTORY}] if node else mounts
+
+
+def _volumes(gang: Gang, data_center: str) -> list[dict[str, Any]]:
+    volumes: list[dict[str, Any]] = [
+        {"name": _CONFIG, "configMap": {"name": config_name(gang.name, data_center)}},
+        {"name": _SIGNAL, "emptyDir": {"medium": "Memory"}},
+    ]
+    node = {"path": labels.NODE_DIRECTORY, "type": "DirectoryOrCreate"}
+    return [*volumes, {"name": _NODE, "hostPath": node}] if gang.has_sidecar else volumes
+
+
+def _environment(gang: Gang, rank: int) -> list[dict[str, str]]:
+    plan = gang.plan
+    values = {
+        "RANK": rank,
+        "WORLD_SIZE": plan.ranks,
+        "MASTER_ADDR": gang.address(0),
+        "MASTER_PORT": labels.PORT_MASTER,
+        "GEOTRAIN_JOB": gang.full_name,
+        "GEOTRAIN_STAGE": plan.stage_of(rank),
+        "GEOTRAIN_REPLICA": plan.replica_of(rank),
+        "GEOTRAIN_DATACENTER": plan.data_center_of(rank),
+        "GEOTRAIN_SCHEDULE": f"{labels.CONFIG_DIRECTORY}/schedule.csv",
+        "GEOTRAIN_SIGNAL": labels.SIGNAL_SOCKET,
+        "GEOTRAIN_DATA": plan.placement.data,
+        "GEOTRAIN_PIPELINE": plan.placement.stages,
+        "GEOTRAIN_MICRO_BATCHES": plan.micro_batches,
+        "GEOTRAIN_MICRO_BATCH": gang.planned.inputs.workload.micro_batch,
+        "GEOTRAIN_ATTEMPT": gang.attempt,
+        **_collectives(gang),
+    }
+    return [{"name": name, "value": str(value)} for name, value in values.items()]
+
+
+def _collectives(gang: Gang) -> dict[str, int]:
+    """Where NCCL carries the WAN itself: its sockets are threads times sockets a thread."""
+    most = max(gang.plan.connections.values(), default=1)
+    if gang.has_sidecar or most <= 1:
+        return {}
+    threads = min(4, most)
+    return {"NCCL_SOCKET_NTHREADS": threads, "NCCL_NSOCKS_PERTHREAD": -(-most // threads)}

@@ -1,0 +1,116 @@
+"""What a plan was made from, kept as text so that the same plan can be made again, byte for byte.
+
+A job's plan is long, and its inputs are short; planning is exact. So the controller keeps the
+inputs in a ConfigMap on the hub (``ledger``) and, after a restart, plans again from them and not
+from the topology of that moment.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from geotrain.api.v1alpha1 import GeoTrainingJob
+from geotrain.errors import InputError
+from geotrain.model.plan import Plan
+from geotrain.model.topology import DataCenter, Topology, WanLink
+from geotrain.model.workload import LayerCosts, Profile, Workload
+
+_LONG = frozenset({"compute", "transfers", "alternatives", "price_per_iteration"})
+_PLANNED_FIELDS = (
+    "model",
+    "profile_ref",
+    "parallelism",
+    "batch",
+    "placement",
+    "schedule",
+    "network",
+    "template",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A planning problem; ``spec`` is the digest of the spec that asked for it."""
+
+    spec: str
+    topology: Topology
+    workload: Workload
+
+    def to_text(self) -> str:
+        """JSON; floats are written so that reading gives the very same number."""
+        content = {
+            "spec": self.spec,
+            "topology": asdict(self.topology),
+            "workload": asdict(self.workload),
+        }
+        return json.dumps(content, separators=(",", ":"), sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Inputs":
+        """Read what ``to_text`` wrote. Raises InputError when it is anything else."""
+        try:
+            content = json.loads(text)
+            return cls(
+                str(content["spec"]), _topology(content["topology"]), _workload(content["workload"])
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"these are no inputs of a plan: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan with what it came from. ``revision`` names what the members are to hold."""
+
+    inputs: Inputs
+    plan: Plan
+    revision: str
+
+
+def spec_digest(job: GeoTrainingJob) -> str:
+    """Changes when the spec changes in anything that plan or pods are made from."""
+    spec = job.spec.model_dump(mode="json", by_alias=False, exclude_none=True)
+    return _digest({name: spec.get(name) for name in _PLANNED_FIELDS})
+
+
+def revision(job: GeoTrainingJob, plan: Plan) -> str:
+    """Changes when plan or template do: gangs of two revisions cannot work together."""
+    kept = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in _LONG}
+    template = job.spec.template.to_manifest()
+    return _digest([repr(sorted(kept.items())), template, job.spec.network.enforcement])
+
+
+def with_reserved(topology: Topology, reserved: Mapping[tuple[str, str], float]) -> Topology:
+    """The topology without the rates that windows of other jobs already hold.
+
+    A link of which nothing is left is gone.
+    """
+    left = (_less(link, reserved.get((link.source, link.target), 0.0)) for link in topology.links)
+    return replace(topology, links=tuple(link for link in left if link is not None))
+
+
+def _less(link: WanLink, taken: float) -> WanLink | None:
+    if taken <= 0:
+        return link
+    share = link.reservable - taken / link.capacity
+    return replace(link, reservable=share) if share > 0 else None
+
+
+def _digest(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _topology(content: Mapping[str, Any]) -> Topology:
+    centers = tuple(DataCenter(**each) for each in content["data_centers"])
+    links = tuple(WanLink(**each) for each in content["links"])
+    return Topology(**{**content, "data_centers": centers, "links": links})
+
+
+def _workload(content: Mapping[str, Any]) -> Workload:
+    layers = tuple(LayerCosts(**each) for each in content["profile"]["layers"])
+    profile = Profile(**{**content["profile"], "layers": layers})
+    fixed = tuple((name, stages) for name, stages in content["fixed"])
+    allowed = tuple(content["allowed"])
+    return Workload(**{**content, "profile": profile, "fixed": fixed, "allowed": allowed})

@@ -1,0 +1,217 @@
+"""Looking: gathers the facts for one reconcile. The only place that reads.
+
+The hub's own resources are few and are read afresh, so that no decision is made from an old
+spec; what members hold comes from their mirrors.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from geotrain.api import convert, labels
+from geotrain.api.objects import (
+    BANDWIDTH_SCHEDULES,
+    CONFIG_MAPS,
+    DATA_CENTERS,
+    WAN_LINKS,
+    Object,
+)
+from geotrain.api.reasons import Reason
+from geotrain.api.v1alpha1 import BandwidthSchedule, DataCenter, GeoTrainingJob, WanLink
+from geotrain.api.v1alpha1.resource import Resource
+from geotrain.errors import InputError, NotFound, Unreachable
+from geotrain.model.workload import Profile
+from geotrain.roles.controller import reconcile
+from geotrain.roles.controller.children.config import INPUTS, ledger_name
+from geotrain.roles.controller.datacenters import own_nodes, pod_cidrs
+from geotrain.roles.controller.inputs import Inputs, Planned, spec_digest, with_reserved
+from geotrain.roles.controller.links import reserved_by_others
+from geotrain.roles.controller.members import Members, Site
+from geotrain.roles.controller.observed import Member, Observed, PlanFault
+from geotrain.roles.controller.planner import Planner
+from geotrain.roles.controller.ports import Cluster
+from geotrain.roles.controller.room import free_gpus
+from geotrain.units import Seconds
+
+_HUB_KINDS: Final = ("BandwidthSchedule",)
+_Kind = TypeVar("_Kind", bound=Resource)
+
+_log = logging.getLogger(__name__)
+
+
+class PlanningFailed(Exception):
+    """There are no inputs to plan from; carries the fault."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.fault = PlanFault(reason, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Gathers facts from the hub and from the members' mirrors."""
+
+    hub: Cluster
+    members: Members
+    planner: Planner
+    image: str
+    settle_timeout: Seconds
+
+    async def job(self, manifest: Object) -> Observed:
+        """What is to be seen of a job. Raises InputError when it cannot be read."""
+        job = GeoTrainingJob.from_manifest(manifest)
+        centers = await self.data_centers()
+        owned = await self.seen(centers, job.metadata.uid)
+        hub = self.on_hub(job)
+        hub_uids = {each["metadata"]["uid"] for each in hub}
+        observed = Observed(
+            job=job,
+            members={name: _without(member, hub_uids) for name, member in owned.items()},
+            hub=hub,
+            planned=await self._kept_plan(job),
+            has_finalizer=labels.FINALIZER in (manifest["metadata"].get("finalizers") or ()),
+            sidecar_image=self.image,
+        )
+        return await self._planned(observed) if reconcile.wants_plan(observed) else observed
+
+    async def data_centers(self) -> tuple[DataCenter, ...]:
+        """All DataCenters; their clusters are opened if they are not yet."""
+        centers = read_all(DataCenter, await self.hub.list(DATA_CENTERS))
+        unknown = [c for c in centers if self.members.is_unknown(c.name)]
+        for each in unknown:
+            await self.members.ensure(each)
+        if unknown:
+            await self.members.settle(self.settle_timeout)
+        return centers
+
+    async def seen(self, centers: Iterable[DataCenter], uid: str) -> dict[str, Member]:
+        """The members with what their clusters hold of the owner of that uid."""
+        return {center.name: self._member(center, uid) for center in centers}
+
+    def on_hub(self, job: GeoTrainingJob) -> tuple[Object, ...]:
+        """What a job has on the hub: its schedules and what its plan was made from."""
+        ledger = ledger_name(job.name)
+        return tuple(
+            each
+            for each in self.owned_on_hub(job.metadata.uid)
+            if each["kind"] in _HUB_KINDS
+            or (each["kind"], each["metadata"]["name"]) == ("ConfigMap", ledger)
+        )
+
+    def owned_on_hub(self, uid: str) -> tuple[Object, ...]:
+        """All that the hub's cluster holds of a job or pool."""
+        return self._hub_site.mirror.owned(uid)
+
+    def schedules(self) -> tuple[BandwidthSchedule, ...]:
+        """All BandwidthSchedules."""
+        return read_all(BandwidthSchedule, self._hub_site.mirror.objects(BANDWIDTH_SCHEDULES))
+
+    @property
+    def _hub_site(self) -> Site:
+        """The hub's mirror. Without its first lists a job would seem to have no plan."""
+        site = self.members.hub_site
+        if site is None or not site.mirror.synced:
+            raise Unreachable("the hub has not answered yet")
+        return site
+
+    def _member(self, center: DataCenter, uid: str) -> Member:
+        site = self.members.site(center.name)
+        if site is None:
+            problem = self.members.problem(center.name)
+            return Member(center, "", problem.message if problem else "it was not yet asked")
+        mirror = site.mirror
+        fault = str(mirror.fault or "") or ("" if mirror.synced else "it has not answered yet")
+        return Member(
+            data_center=center,
+            cluster=site.key,
+            fault=fault,
+            owned=mirror.owned(uid),
+            cidrs=pod_cidrs(own_nodes(center, mirror.nodes())),
+            occupancy=mirror.occupancy,
+        )
+
+    async def _kept_plan(self, job: GeoTrainingJob) -> Planned | None:
+        """The plan by which the job runs, made again from the inputs that were kept."""
+        wanted = {"metadata": {"namespace": job.namespace, "name": ledger_name(job.name)}}
+        kept = self._hub_site.mirror.find(CONFIG_MAPS, wanted)
+        if kept is None or kept["metadata"]["labels"].get(labels.JOB_UID) != job.metadata.uid:
+            return None
+        try:
+            inputs = Inputs.from_text((kept.get("data") or {}).get(INPUTS, ""))
+        except InputError as error:
+            _log.warning("%s/%s: %s; it is planned anew", job.namespace, job.name, error)
+            return None
+        answer = await self.planner.plan(job, inputs)
+        return answer if isinstance(answer, Planned) else None
+
+    async def _planned(self, observed: Observed) -> Observed:
+        """With a new plan, or with the reason why there is none."""
+        try:
+            inputs = await self._inputs(observed)
+        except PlanningFailed as failure:
+            return replace(observed, plan_fault=failure.fault)
+        answer = await self.planner.plan(observed.job, inputs)
+        if isinstance(answer, Planned):
+            return replace(observed, planned=answer)
+        return replace(observed, plan_fault=_with_silent(answer, observed.members))
+
+    async def _inputs(self, observed: Observed) -> Inputs:
+        job, members = observed.job, observed.members
+        profile = await self._profile(job, members)
+        links = read_all(WanLink, await self.hub.list(WAN_LINKS))
+        reachable = [member.data_center for member in members.values() if member.reachable]
+        try:
+            workload = convert.workload(job, profile)
+            topology = convert.topology(reachable, links, free_gpus(job, members))
+        except (InputError, ValueError) as error:
+            raise PlanningFailed(Reason.INVALID_SPEC, str(error)) from error
+        others = reserved_by_others(self.schedules(), f"{job.namespace}/{job.name}")
+        return Inputs(spec_digest(job), with_reserved(topology, others), workload)
+
+    async def _profile(self, job: GeoTrainingJob, members: Mapping[str, Member]) -> Profile:
+        ref = job.spec.profile_ref
+        if ref is None:
+            known = [m.data_center.spec.accelerator for m in members.values()]
+            try:
+                return convert.estimated_profile(job, [name for name in known if name])
+            except InputError as error:
+                raise PlanningFailed(Reason.UNKNOWN_ACCELERATOR, str(error)) from error
+        place = f"ConfigMap {job.namespace}/{ref.name}"
+        try:
+            found = await self.hub.get(CONFIG_MAPS, job.namespace, ref.name)
+        except NotFound as error:
+            message = f"{place} does not exist"
+            raise PlanningFailed(Reason.PROFILE_MISSING, message) from error
+        text = (found.get("data") or {}).get(ref.key)
+        if text is None:
+            message = f"{place} has no key {ref.key!r}"
+            raise PlanningFailed(Reason.PROFILE_MISSING, message)
+        try:
+            return convert.profile(convert.document(text, f"{place}, key {ref.key!r},"))
+        except (InputError, ValueError) as error:
+            message = f"{place}, key {ref.key!r}: {error}"
+            raise PlanningFailed(Reason.PROFILE_INVALID, message) from error
+
+
+def read_all(kind: type[_Kind], manifests: Iterable[Object]) -> tuple[_Kind, ...]:
+    """All that can be read; the rest is left out with a warning, so that one does not stop all."""
+    found: list[_Kind] = []
+    for manifest in manifests:
+        try:
+            found.append(kind.from_manifest(manifest))
+        except InputError as error:
+            _log.warning("%s %s: %s", kind.kind(), manifest["metadata"]["name"], error)
+    return tuple(found)
+
+
+def _without(member: Member, uids: set[str]) -> Member:
+    """A member that is the hub shows the hub's own objects too; they are not the member's."""
+    kept = tuple(each for each in member.owned if each["metadata"]["uid"] not in uids)
+    return replace(member, owned=kept)
+
+
+def _with_silent(fault: PlanFault, members: Mapping[str, Member]) -> PlanFault:
+    """Members that do not answer have no GPUs to give; the user should know which."""
+    silent = [f"{m.name} is left out: {m.fault}" for m in members.values() if not m.reachable]
+    return replace(fault, message="; ".join([fault.message, *silent]))

@@ -1,0 +1,207 @@
+"""What to do next for a GeoTrainingJob: a pure function of what is observed and of the time.
+
+Rules are tried in order and the first that applies decides:
+
+    managed by somebody else   nothing
+    being deleted              remove everything, then let the job go
+    finished                   give back the GPUs; after its time to live, delete the job
+    suspended                  remove everything
+    no plan                    say why; nothing stays in the members
+    otherwise                  one step of the gang (``gang``)
+
+Nothing is remembered between two calls but what the status and the members' objects say, so a
+controller that dies anywhere goes on where it was.
+"""
+
+from datetime import datetime
+
+from geotrain.api import convert
+from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
+from geotrain.api.reasons import ConditionType, Reason
+from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
+from geotrain.api.v1alpha1.resource import Metadata
+from geotrain.errors import ClusterError, InputError
+from geotrain.fitting import Fits
+from geotrain.roles.controller import gang, removal
+from geotrain.roles.controller.decision import Decision, Manifest
+from geotrain.roles.controller.draft import Draft
+from geotrain.roles.controller.inputs import spec_digest
+from geotrain.roles.controller.observed import Observed
+from geotrain.roles.controller.roll import call
+from geotrain.units import Seconds, parse_duration
+
+MANAGER = "geotrain.io/controller"
+
+_RETRY_PLAN: Seconds = 10.0  # a changed topology wakes the job anyway; this catches the rest
+_RETRY_REFUSED: Seconds = 15.0
+_RETRY_REMOVAL: Seconds = 5.0
+
+
+def decide(observed: Observed, now: Seconds) -> Decision:
+    """The next step."""
+    if observed.job.spec.managed_by != MANAGER:
+        return Decision()
+    draft = Draft(observed.job.metadata, observed.job.status, now)
+    if observed.job.metadata.deletion_timestamp is not None:
+        _delete(observed, draft)
+    elif _finished_at(observed) is not None:
+        return _finished(observed, draft)
+    else:
+        draft.finalizer = None if observed.has_finalizer else True
+        _advance(observed, draft)
+        draft.fields["phase"] = phase(draft)
+    return draft.decision()
+
+
+def wants_plan(observed: Observed) -> bool:
+    """Whether a new plan is to be made before the next decision.
+
+    A gang that was let go keeps its plan until plan or pods must change; one that waits is planned
+    again, because what it waits for may be free elsewhere.
+    """
+    job = observed.job
+    settled = job.metadata.deletion_timestamp is not None or job.spec.suspend
+    if settled or job.spec.managed_by != MANAGER or _finished_at(observed) is not None:
+        return False
+    planned = observed.planned
+    if planned is None or planned.inputs.spec != spec_digest(job):
+        return True
+    roll = call(observed, planned, job.status.attempt or 0)
+    if gang.is_let_go(observed, roll):
+        return False
+    used = [observed.members.get(name) for name, _ in planned.plan.placement.segments]
+    if any(member is None or not member.reachable for member in used):
+        return True
+    waits = not (roll.missing or roll.leaving or roll.stale)
+    return waits and not isinstance(gang.fitting_of(observed, roll), Fits)
+
+
+def refused(observed: Observed, error: ClusterError, now: Seconds) -> Decision:
+    """What to say when a member's API server does not take an object of the job."""
+    draft = Draft(observed.job.metadata, observed.job.status, now)
+    draft.set(ConditionType.RESERVED, FALSE, Reason.MEMBER_REFUSED, str(error))
+    draft.fields["phase"] = phase(draft)
+    draft.again(_RETRY_REFUSED)
+    return draft.decision()
+
+
+def unreadable(manifest: Manifest, error: InputError, now: Seconds) -> Decision:
+    """What to say of a job that admission let through and that cannot be read all the same."""
+    metadata = Metadata.model_validate(manifest["metadata"])
+    draft = Draft(metadata, GeoTrainingJobStatus.model_validate(manifest.get("status") or {}), now)
+    draft.set(ConditionType.PLANNED, FALSE, Reason.INVALID_SPEC, str(error))
+    draft.fields["phase"] = phase(draft)
+    return draft.decision()
+
+
+def phase(draft: Draft) -> str:
+    """The conditions in one word."""
+    state = {c.type: c for c in draft.conditions}
+
+    def holds(kind: ConditionType) -> bool:
+        return kind in state and state[kind].is_true
+
+    words = {
+        ConditionType.FAILED: "Failed",
+        ConditionType.COMPLETE: "Complete",
+        ConditionType.SUSPENDED: "Suspended",
+    }
+    for kind, word in words.items():
+        if holds(kind):
+            return word
+    if holds(ConditionType.PODS_READY):
+        return "Running"
+    if draft.reason(ConditionType.RESERVED) == Reason.GANG_RESTARTING:
+        return "Restarting"
+    if holds(ConditionType.RESERVED):
+        return "Starting"
+    return "Waiting" if holds(ConditionType.PLANNED) else "Pending"
+
+
+def _finished_at(observed: Observed) -> datetime | None:
+    return observed.job.status.completion_time
+
+
+def _delete(observed: Observed, draft: Draft) -> None:
+    if not observed.has_finalizer:
+        return
+    removal.everything(observed, draft)
+    silent = removal.unreachable_homes(observed)
+    if draft.deletions:
+        draft.again(_RETRY_REMOVAL)
+    elif silent:
+        draft.set(
+            ConditionType.RESERVED,
+            UNKNOWN,
+            Reason.MEMBER_UNREACHABLE,
+            f"{'; '.join(silent)}: what the job has there is removed when it answers again, or"
+            " when its DataCenter is deleted",
+        )
+        draft.again(_RETRY_PLAN)
+    elif not removal.is_clean(observed):
+        draft.again(_RETRY_REMOVAL)
+    else:
+        draft.finalizer = False
+        draft.tell(Reason.CLEANED_UP, "everything that the job had in its members was removed")
+
+
+def _finished(observed: Observed, draft: Draft) -> Decision:
+    """Pods that ended stay, for their logs; everything else gives back what it holds."""
+    ended = _finished_at(observed)
+    assert ended is not None, "only finished jobs come here"
+    kept = observed.job.spec.ttl_after_finished
+    left = None
+    if kept is not None:
+        left = ended.timestamp() + parse_duration(kept) - draft.now
+        if left <= 0:
+            return Decision(remove=True)
+        draft.again(left)
+    removal.all_but_ended_pods(observed, draft)
+    if draft.deletions:
+        draft.again(_RETRY_REMOVAL)
+    return draft.decision()
+
+
+def _advance(observed: Observed, draft: Draft) -> None:
+    if observed.job.spec.suspend:
+        _suspend(observed, draft)
+        return
+    if draft.reason(ConditionType.SUSPENDED):
+        draft.set(ConditionType.SUSPENDED, FALSE, Reason.RESUMED)
+    fault = observed.plan_fault
+    if fault is not None:
+        draft.set(ConditionType.PLANNED, FALSE, fault.reason, fault.message)
+        draft.again(_RETRY_PLAN)
+    elif observed.planned is not None:
+        segments = convert.segments_text(observed.planned.plan.placement.segments)
+        draft.set(ConditionType.PLANNED, TRUE, Reason.PLAN_READY, f"runs as {segments}")
+    if observed.planned is None or (fault is not None and not _runs(observed)):
+        _clear(observed, draft)
+        draft.set(ConditionType.RESERVED, FALSE, Reason.NOT_PLANNED, "there is no plan yet")
+    else:
+        gang.advance(observed, observed.planned, draft)
+
+
+def _runs(observed: Observed) -> bool:
+    """Whether a gang of an earlier plan is at work; it is not stopped for a spec without a plan."""
+    if observed.planned is None:
+        return False
+    roll = call(observed, observed.planned, observed.job.status.attempt or 0)
+    return gang.is_let_go(observed, roll)
+
+
+def _suspend(observed: Observed, draft: Draft) -> None:
+    _clear(observed, draft)
+    draft.set(ConditionType.SUSPENDED, TRUE, Reason.SUSPENDED, "held by spec.suspend")
+    draft.set(ConditionType.RESERVED, FALSE, Reason.SUSPENDED, "held by spec.suspend")
+
+
+def _clear(observed: Observed, draft: Draft) -> None:
+    """Take everything back: a job that cannot or must not run holds nothing."""
+    removal.everything(observed, draft)
+    if draft.deletions:
+        draft.again(_RETRY_REMOVAL)
+    draft.fields["reserveTime"] = None
+    if draft.reason(ConditionType.PODS_READY):
+        draft.set(ConditionType.PODS_READY, FALSE, Reason.NOT_RUNNING)
+        draft.set(ConditionType.WINDOWS_ENFORCED, FALSE, Reason.NOT_RUNNING)
