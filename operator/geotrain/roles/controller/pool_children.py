@@ -292,7 +292,8 @@ def _router_container(parts: Parts) -> dict[str, Any]:
         "name": "router",
         "image": parts.router_image,
         "args": ["router"],
-        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        # The API server drops an empty value, and the object would never be as wanted.
+        "env": [{"name": name, "value": value} for name, value in environment.items() if value],
         "ports": [{"name": "http", "containerPort": labels.PORT_ROUTER, "protocol": "TCP"}],
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": labels.PORT_ROUTER},
