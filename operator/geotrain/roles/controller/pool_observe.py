@@ -10,9 +10,10 @@ from geotrain.api import convert, labels
 from geotrain.api.objects import CONFIG_MAPS, TRAINING_JOBS, Object
 from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool
-from geotrain.errors import ClusterError, InputError, NotFound
+from geotrain.errors import ClusterError, InputError, NotFound, Unreachable
 from geotrain.prefill.profile import PrefillProfile
 from geotrain.roles.controller import pool_slots, pools
+from geotrain.roles.controller.members import Members
 from geotrain.roles.controller.observe import Observer, read_all
 from geotrain.roles.controller.observed import Member, Observed, PlanFault, RankPod
 from geotrain.roles.controller.pool_observed import PoolObserved
@@ -29,6 +30,7 @@ class PoolObserver:
     """Sees pools; ``image`` is what their routers run."""
 
     hub: Cluster
+    members: Members
     observer: Observer
     clock: Clock
     image: str
@@ -61,9 +63,12 @@ class PoolObserver:
 
     def _on_hub(self, pool: PrefillPool) -> tuple[Object, ...]:
         """The router and what belongs to it; a hub that is a member has workers besides."""
+        site = self.members.hub_site
+        if site is None or not site.mirror.synced:
+            raise Unreachable("the hub has not answered yet")
         return tuple(
             each
-            for each in self.observer.owned_on_hub(pool.metadata.uid)
+            for each in site.mirror.owned(pool.metadata.uid)
             if each["metadata"].get("labels", {}).get(labels.ROLE) == labels.ROLE_ROUTER
             or _belongs_to(each, pool)
         )
