@@ -213,8 +213,6 @@ def _crossings(segments: Segments) -> Iterator[tuple[str, str]]:
 def _missing_link(topology: Topology, segments: Segments) -> Reason | None:
     for source, target in _crossings(segments):
         if topology.link(source, target) is None:
-            return Reason(
-                "LinkMissing",
-                f"there is no WanLink from {source} to {target}, which are neighbours",
-            )
+            sentence = f"there is no WanLink from {source} to {target}, which are neighbours"
+            return Reason("LinkMissing", f"{sentence} in the pipeline")
     return None

@@ -161,10 +161,10 @@ class _Search:
         memory = self.workload.memory_per_gpu
         assert memory is not None, "only a bound on memory leaves no room"
         needed = format_bytes(cost.fixed + cost.held)
-        has = format_bytes(memory * self.workload.tensor)
         sentence = (
-            f"stage {stage} needs {needed} for {cost.layers} layers and one micro-batch, and its "
-            f"{self.workload.tensor} GPUs have {has}; use more stages or a larger tensor degree"
+            f"stage {stage} needs {needed} on each GPU for {cost.layers} layers and one "
+            f"micro-batch, and may use {format_bytes(memory)}; use more stages or a larger tensor "
+            "degree"
         )
         reason = Reason("NotEnoughMemory", sentence)
         self.reject(placement.segments, placement.data, "", reason)

@@ -65,8 +65,8 @@ def caps(costs: Costs, workload: Workload, micro_batches: int) -> tuple[int, ...
     """Micro-batches that memory lets each stage hold, at most M; 0 or less: not even one."""
     if workload.memory_per_gpu is None:
         return (micro_batches,) * len(costs.stages)
-    group = workload.memory_per_gpu * workload.tensor
-    return tuple(min(micro_batches, stage.in_flight(group)) for stage in costs.stages)
+    memory = workload.memory_per_gpu
+    return tuple(min(micro_batches, stage.in_flight(memory)) for stage in costs.stages)
 
 
 def trials(

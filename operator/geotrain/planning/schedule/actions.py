@@ -3,8 +3,8 @@
 The table form is the CSV of ``torch.distributed.pipelining`` (``_load_csv``/``_dump_csv``): one
 row a rank, one cell a step, an empty cell is a step in which the rank waits, and
 ``(0F7;7B3)OVERLAP_F_B`` is a pair that runs overlapped. Older PyTorch wrote ``B`` for the
-input-gradient half and ``BW`` for the whole backward; where a table does, it is read and written
-back that way (``Table.legacy``).
+input-gradient half and ``BW`` for the whole backward; a table without ``I`` that has ``BW``, or
+``B`` and ``W`` of one micro-batch, is read and written back that way (``Table.legacy``).
 """
 
 import re
@@ -53,9 +53,9 @@ def parse_table(text: str) -> Table:
     if not any(cell.strip() for row in cells for cell in row):
         raise InputError("the schedule is empty; give one row a stage, like 0F0,0B0")
     words = {(s, w, m) for row in cells for cell in row for s, w, m in _ACTION.findall(cell)}
-    legacy = any(
-        word == _WHOLE_BACKWARD or (word == "B" and (stage, "W", micro_batch) in words)
-        for stage, word, micro_batch in words
+    legacy = not any(word == Kind.INPUT_GRADIENT for _, word, _ in words) and any(
+        word == _WHOLE_BACKWARD or (word == Kind.BACKWARD and (stage, "W", number) in words)
+        for stage, word, number in words
     )
     return Table(
         tuple(

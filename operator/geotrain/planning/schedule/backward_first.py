@@ -22,7 +22,7 @@ from geotrain.units import Seconds
 _SAME_INSTANT = 1e-12
 
 _Event = tuple[Seconds, int, Kind, int]
-"""(time, stage, kind, micro-batch): what arrives at the stage; WEIGHT_GRADIENT means "is free"."""
+"""(time, stage, kind, micro-batch): what arrives at the stage, or that it is free."""
 
 _FREE = Kind.WEIGHT_GRADIENT
 

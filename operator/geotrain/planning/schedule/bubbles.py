@@ -40,6 +40,8 @@ def _gaps(
     busy: Iterable[tuple[Seconds, Seconds]], period: Seconds
 ) -> Iterator[tuple[Seconds, Seconds]]:
     """What is left of [0, period] when ``busy`` repeats with it."""
+    if not period:
+        return
     pieces = []
     for begin, end in busy:
         whole = begin // period * period

@@ -5,7 +5,7 @@ Compute, for a stage with layers l::
     F = Σ forward(l)      I = R + Σ input_gradient(l)      W = Σ weight_gradient(l)      B = I + W
     R = F where activations are recomputed before the backward, else 0
 
-Memory of one rank (a tensor-parallel group), in bytes::
+Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 
     Σ parameters(l) + transient + in flight x held
     with recompute:    held = layers x boundary    transient = the largest activation(l)

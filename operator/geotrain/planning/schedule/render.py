@@ -28,11 +28,11 @@ def grid(rows: Sequence[Sequence[str]], mark: tuple[int, int] | None = None) -> 
     widths = [max(len(cell) for cell in column) for column in zip(heads, *cut, strict=True)]
     lines = [("step", heads), *((f"stage {s}", row) for s, row in enumerate(cut))]
     name = max(len(head) for head, _ in lines)
-    return "\n".join(
-        f"{head:<{name}} "
-        + " ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+    padded = [
+        (head, [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)])
         for head, cells in lines
-    )
+    ]
+    return "\n".join(" ".join([f"{head:<{name}}", *cells]).rstrip() for head, cells in padded)
 
 
 def order_grid(order: Order, mark: tuple[int, int] | None = None) -> str:

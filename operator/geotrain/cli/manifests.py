@@ -1,0 +1,160 @@
+"""Manifests from files: what ``kubectl apply -f`` takes, read without a cluster."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from geotrain.api import convert
+from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, WanLink
+from geotrain.errors import InputError
+from geotrain.model.topology import Topology
+from geotrain.model.workload import Profile, Workload
+
+GPUS: Final = "geotrain.io/gpus"
+"""Annotation of a DataCenter in a file: its free GPUs, where no cluster filled in the status."""
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """Every object of some files, by kind."""
+
+    jobs: tuple[GeoTrainingJob, ...]
+    data_centers: tuple[DataCenter, ...]
+    links: tuple[WanLink, ...]
+    config_maps: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def job(self, name: str | None) -> GeoTrainingJob:
+        """The job of that name, or the only one. Raises InputError where there is none."""
+        found = [job for job in self.jobs if name in (None, job.name)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise InputError(
+                "there is no GeoTrainingJob" + (f" {name!r}" if name else "") + " in -f"
+            )
+        names = ", ".join(job.name for job in found)
+        raise InputError(f"-f holds several GeoTrainingJobs ({names}); choose one with --job")
+
+    def topology(self) -> Topology:
+        """What there is. Raises InputError without data centres or without their GPUs."""
+        if not self.data_centers:
+            raise InputError(
+                "there is no DataCenter; give --topology a file with them and WanLinks"
+            )
+        free = {}
+        for center in self.data_centers:
+            if GPUS in center.metadata.annotations:
+                free[center.name] = _count(center)
+            elif center.status.gpus is None:
+                raise InputError(
+                    f"DataCenter {center.name}: no free GPUs are known; set the annotation {GPUS}, "
+                    "or take the file from a cluster with kubectl get dc,wan -o yaml"
+                )
+        return convert.topology(self.data_centers, self.links, free)
+
+    def workload(self, job: GeoTrainingJob, profile: Path | None) -> Workload:
+        """The job with its costs: from ``profile``, its profileRef, or estimated from its model."""
+        return convert.workload(job, self._profile(job, profile))
+
+    def _profile(self, job: GeoTrainingJob, path: Path | None) -> Profile:
+        if path is not None:
+            return convert.profile(_profile_file(path))
+        reference = job.spec.profile_ref
+        if reference is None:
+            accelerators = [center.spec.accelerator for center in self.data_centers]
+            return convert.estimated_profile(job, [name for name in accelerators if name])
+        what = f"ConfigMap {reference.name}, which {job.name} takes its profile from,"
+        data = self.config_maps.get((job.namespace, reference.name))
+        if data is None:
+            raise InputError(f"{what} is not among the files; add it with -f, or give --profile")
+        if reference.key not in data:
+            raise InputError(f"{what} has no key {reference.key!r}")
+        place = f"ConfigMap {reference.name} key {reference.key}"
+        return convert.profile(convert.document(str(data[reference.key]), place))
+
+
+def read(paths: Sequence[Path]) -> Manifests:
+    """Read files and folders; ``-`` is standard input. Raises InputError that says where."""
+    jobs, centers, links = [], [], []
+    config_maps: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for place, document in _documents(paths):
+        kind, metadata = document.get("kind"), document.get("metadata")
+        try:
+            if kind == "GeoTrainingJob":
+                jobs.append(GeoTrainingJob.from_manifest(document))
+            elif kind == "DataCenter":
+                centers.append(DataCenter.from_manifest(document))
+            elif kind == "WanLink":
+                links.append(WanLink.from_manifest(document))
+            elif kind == "ConfigMap" and isinstance(metadata, Mapping):
+                name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
+                data = document.get("data")
+                config_maps[name] = data if isinstance(data, Mapping) else {}
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from error
+    return Manifests(tuple(jobs), tuple(centers), tuple(links), config_maps)
+
+
+def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every object with its place, the items of Lists one by one."""
+    for path in _files(paths):
+        for number, document in enumerate(_load(path), start=1):
+            place = f"{path} document {number}"
+            if document is None:
+                continue
+            if not isinstance(document, Mapping) or "kind" not in document:
+                raise InputError(f"{place}: not a Kubernetes object; it has no kind")
+            items = document.get("items") if str(document["kind"]).endswith("List") else None
+            for item in items if isinstance(items, list) else [document]:
+                if not isinstance(item, Mapping):
+                    raise InputError(f"{place}: an item is not a Kubernetes object")
+                yield place, item
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(child for child in path.iterdir() if child.suffix in _SUFFIXES)
+        else:
+            yield path
+
+
+def _load(path: Path) -> list[Any]:
+    try:
+        return list(yaml.load_all(_text(path), Loader=_LOADER))
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {_cause(error)}") from error
+
+
+def _cause(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "it is not UTF-8 text"
+
+
+def _profile_file(path: Path) -> Mapping[str, Any]:
+    documents = _load(path)
+    if len(documents) != 1 or not isinstance(documents[0], Mapping):
+        raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")
+    return documents[0]
+
+
+def _count(center: DataCenter) -> int:
+    text = center.metadata.annotations[GPUS]
+    if not text.isdecimal():
+        raise InputError(
+            f"DataCenter {center.name}: annotation {GPUS} is {text!r}; write a whole number"
+        )
+    return int(text)

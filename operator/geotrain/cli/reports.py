@@ -1,0 +1,145 @@
+"""A plan as tables for people and as a document for programs."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from geotrain.model.plan import Alternative, Plan
+from geotrain.units import format_bytes, format_duration
+
+MOST_LOSERS = 12
+
+
+def tables(plan: Plan, plain: Plan | None) -> Iterator[RenderableType]:
+    """The winner, its placement and links, and the losers with their reasons."""
+    yield _summary(plan, plain)
+    yield _placement(plan)
+    if plan.connections:
+        yield _links(plan)
+    yield _alternatives(plan)
+
+
+def document(plan: Plan, plain: Plan | None) -> dict[str, object]:
+    """Everything that the table shows and more: seconds, bytes, bit/s."""
+    return {
+        "schedule": plan.schedule,
+        "sharing": plan.sharing,
+        "data": plan.placement.data,
+        "pipeline": plan.placement.stages,
+        "tensor": plan.tensor,
+        "microBatches": plan.micro_batches,
+        "iterationSeconds": plan.iteration,
+        "samplesPerSecond": plan.alternatives[0].samples_per_second,
+        "gpuUse": plan.gpu_use,
+        "bubbleShare": plan.bubble_share,
+        "pricePerIteration": plan.price_per_iteration,
+        "baselineSeconds": None if plain is None else plain.iteration,
+        "speedup": _speedup(plan, plain),
+        "placement": [
+            {"dataCenter": name, "stages": stages, "gpus": stages * _gpus_per_stage(plan)}
+            for name, stages in plan.placement.segments
+        ],
+        "layers": list(plan.layers),
+        "inFlight": list(plan.in_flight),
+        "links": [
+            {"from": a, "to": b, "connections": n, "bytesPerIteration": plan.wan_bytes[a, b]}
+            for (a, b), n in plan.connections.items()
+        ],
+        "alternatives": [_alternative(each) for each in plan.alternatives],
+    }
+
+
+def _summary(plan: Plan, plain: Plan | None) -> Text:
+    rate = plan.alternatives[0].samples_per_second or 0.0
+    text = Text.assemble(
+        (plan.schedule, "bold green"),
+        f", {plan.sharing.lower()} sharing: ",
+        (format_duration(plan.iteration), "bold"),
+        f" an iteration of {plan.micro_batches} micro-batches on {plan.placement.data} replicas, "
+        f"{rate:.4g} samples/s; GPUs {plan.gpu_use:.0%} busy, bubbles {plan.bubble_share:.0%}",
+    )
+    if plan.price_per_iteration:
+        text.append(f"; {plan.price_per_iteration:.4g} an iteration")
+    if plain is not None:
+        text.append(
+            f"\n1F1B over one connection a pair, without turns: {format_duration(plain.iteration)}"
+        )
+        text.append(f" ({_speedup(plan, plain):.1f} times as long)")
+    return text
+
+
+def _speedup(plan: Plan, plain: Plan | None) -> float | None:
+    return plain.iteration / plan.iteration if plain is not None and plan.iteration else None
+
+
+def _placement(plan: Plan) -> Table:
+    table = _table("Placement", "data centre", "stages", "layers", "ranks", "GPUs", "in flight")
+    first = 0
+    for name, count in plan.placement.segments:
+        stages = range(first, first + count)
+        table.add_row(
+            name,
+            f"{first}" if count == 1 else f"{first}-{first + count - 1}",
+            " ".join(str(plan.layers[s]) for s in stages),
+            str(count * plan.placement.data),
+            str(count * _gpus_per_stage(plan)),
+            " ".join(str(plan.in_flight[s]) for s in stages),
+        )
+        first += count
+    return table
+
+
+def _gpus_per_stage(plan: Plan) -> int:
+    return plan.placement.data * plan.tensor
+
+
+def _links(plan: Plan) -> Table:
+    table = _table("Wide area", "from", "to", "connections a pair", "bytes an iteration")
+    for (source, target), count in plan.connections.items():
+        table.add_row(source, target, str(count), format_bytes(plan.wan_bytes[source, target]))
+    return table
+
+
+def _alternatives(plan: Plan) -> Table:
+    table = _table("Choices", "placement", "data", "schedule", "iteration", "why it lost")
+    best = {(a.segments, a.data, _family(a.schedule)): a for a in reversed(plan.alternatives)}
+    shown = [a for a in plan.alternatives if a in best.values()][: MOST_LOSERS + 1]
+    for number, each in enumerate(shown):
+        table.add_row(
+            " ".join(f"{name}:{stages}" for name, stages in each.segments),
+            str(each.data),
+            each.schedule,
+            "" if each.iteration is None else format_duration(each.iteration),
+            each.why or "chosen",
+            style="green" if number == 0 else None,
+        )
+    left_out = len(plan.alternatives) - len(shown)
+    if left_out:
+        table.caption = f"and {left_out} more; -o json lists all"
+    return table
+
+
+def _family(schedule: str) -> str:
+    """The order's name without its warm-up: of each family the best is shown."""
+    return schedule.partition(" ")[0]
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column in ("placement", "schedule"))
+    return table
+
+
+def _alternative(each: Alternative) -> dict[str, object]:
+    return {
+        "placement": [{"dataCenter": name, "stages": n} for name, n in each.segments],
+        "data": each.data,
+        "schedule": each.schedule,
+        "iterationSeconds": each.iteration,
+        "samplesPerSecond": each.samples_per_second,
+        "pricePerIteration": each.price_per_iteration,
+        "why": each.why,
+    }

@@ -1,0 +1,189 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geotrain.api.reasons import Reason
+from geotrain.model.decision import Infeasible
+from geotrain.model.plan import Plan
+from geotrain.model.topology import DataCenter, Topology
+from geotrain.planning.placement import candidates, choose, score
+from geotrain.planning.schedule import balance, costs, timeline
+from support.planning import links, placement, profile, topology, workload
+
+GIB = 2**30
+
+
+def plan(places, **values):
+    found = choose.choose(places, workload(**values))
+    assert isinstance(found, Plan), found
+    return found
+
+
+def refusal(places, **values):
+    found = choose.choose(places, workload(**values))
+    assert isinstance(found, Infeasible)
+    return found.reasons
+
+
+def test_one_data_centre_wins_where_the_wide_area_is_slow():
+    slow = links(("a", "b"), capacity=1e6, round_trip=0.2)
+    found = plan(topology({"a": 8, "b": 8}, slow), data=None, global_batch=16)
+    assert found.placement == placement(("a", 4), data=2)
+    assert found.flows == found.windows == ()
+    assert found.wan_bytes == found.connections == {}
+
+
+def test_two_data_centres_win_where_it_is_fast():
+    fast = links(("a", "b"), capacity=100e9, round_trip=0.0002)
+    found = plan(topology({"a": 8, "b": 8}, fast), data=None, global_batch=16)
+    assert found.placement == placement(("a", 2), ("b", 2), data=4)
+    assert found.connections == {("a", "b"): 1, ("b", "a"): 1}
+    assert found.alternatives[0].why == ""
+    assert found.alternatives[0].iteration == found.iteration
+    assert any(a.data == 2 and "slower" in a.why for a in found.alternatives)
+
+
+def test_the_cheapest_plan_may_be_a_slower_one():
+    places = Topology(
+        (DataCenter("cheap", 4, 1.0), DataCenter("dear", 8, 100.0)),
+        links(("cheap", "dear"), capacity=100e9, round_trip=0.001),
+    )
+    fast = plan(places, data=None, global_batch=16, allowed=())
+    frugal = plan(places, data=None, global_batch=16, objective="Cost")
+    assert frugal.price_per_iteration <= fast.price_per_iteration
+    assert frugal.iteration >= fast.iteration
+    assert any("dearer" in a.why for a in frugal.alternatives)
+
+
+def test_a_plan_has_all_that_its_executors_need():
+    found = plan(topology({"a": 4, "b": 4}), global_batch=8)
+    assert found.ranks == 8
+    assert found.layers == (2, 2, 2, 2)
+    assert found.micro_batches == 4
+    assert found.first_action[0] == 0.0
+    assert [len(actions) for actions in found.compute] == [8] * 8
+    assert len(found.flows) == 4
+    assert set(found.transfers) == {1, 2, 3, 4}
+    assert 0 < found.gpu_use < 1
+    assert found.gpu_use + found.bubble_share == pytest.approx(1)
+    assert all(w.offset >= 0 and w.offset + w.length <= found.iteration for w in found.windows)
+
+
+def test_nothing_that_takes_no_time_is_divided_by():
+    nothing = profile(1, 0, forward=0.0, input_gradient=0.0, weight_gradient=0.0)
+    found = plan(topology({"a": 1}), profile=nothing, pipeline=1, data=1, global_batch=1)
+    assert (found.iteration, found.gpu_use, found.bubble_share) == (0.0, 0.0, 0.0)
+    assert found.alternatives[0].samples_per_second is None
+
+
+def test_memory_that_is_too_small_is_a_reason():
+    heavy = profile(parameters=10 * GIB, activation=GIB)
+    reasons = refusal(topology({"a": 8}), profile=heavy, memory_per_gpu=16 * GIB)
+    assert [(r.code, r.sentence) for r in reasons] == [
+        (
+            "NotEnoughMemory",
+            "stage 0 needs 22Gi on each GPU for 2 layers and one micro-batch, and may use 16Gi; "
+            "use more stages or a larger tensor degree",
+        )
+    ]
+
+
+def test_an_order_that_memory_does_not_hold_loses_or_is_the_reason():
+    tight = {"profile": profile(activation=GIB), "memory_per_gpu": 5 * GIB}
+    found = plan(topology({"a": 8}), **tight)
+    assert found.in_flight <= (2, 2, 2, 2)
+    lost = [a for a in found.alternatives if a.iteration is None]
+    assert [a.schedule for a in lost] == ["GPipe", "OneFOneB"]
+    assert lost[0].why == "GPipe holds 8 micro-batches at stage 0; memory has room for 2"
+    reasons = refusal(topology({"a": 8}), **tight, schedule="GPipe")
+    assert [r.code for r in reasons] == ["NotEnoughMemory"]
+
+
+def test_missing_links_are_reasons_and_rejected_alternatives():
+    places = topology({"a": 4, "b": 4}, ())
+    assert [r.code for r in refusal(places)] == ["LinkMissing"]
+    found = plan(topology({"a": 4, "b": 4}, ()), data=None, global_batch=16)
+    assert found.placement == placement(("a", 4), data=1)
+    assert found.alternatives[-1].why.startswith("there is no WanLink from a to b")
+
+
+def test_reasons_come_by_severity_and_once():
+    made = choose._by_severity(
+        tuple(
+            candidates.Reason(code, "why")
+            for code in ("LinkMissing", "NoFeasiblePlacement", "LinkMissing", "UnknownDataCenter")
+        )
+    )
+    assert [r.code for r in made] == ["UnknownDataCenter", "NoFeasiblePlacement", "LinkMissing"]
+
+
+def test_every_code_is_one_that_users_can_look_up():
+    assert set(choose._SEVERITY) <= {reason.value for reason in Reason}
+
+
+def test_the_baseline_is_the_same_job_without_geotrain():
+    places = topology(
+        {"a": 4, "b": 4}, links(("a", "b"), capacity=1e8, round_trip=0.05, window=20_000)
+    )
+    chosen = plan(places)
+    plain = choose.choose(places, choose.at(choose.baseline(workload()), chosen.placement))
+    assert isinstance(plain, Plan)
+    assert plain.placement == chosen.placement
+    assert (plain.schedule, plain.sharing) == ("OneFOneB", "Spatial")
+    assert set(plain.connections.values()) == {1}
+    assert plain.iteration > 3 * chosen.iteration
+
+
+def test_ties_say_that_they_are_ties():
+    assert choose._why((1.0, 0.0), (1.0, 0.0), "at best ", workload()) == (
+        "at best no better, and it comes later in the fixed order"
+    )
+    assert choose._why((1.0, 2.0), (1.0, 0.0), "", workload()) == "infinitely dearer"
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.sampled_from([1e7, 1e8, 1e9]),
+    st.sampled_from(["Throughput", "Cost"]),
+    st.sampled_from([None, 3 * GIB, 6 * GIB]),
+)
+def test_the_choice_is_the_best_of_an_exhaustive_search(gpus, rate, objective, memory):
+    """Bounds only leave out what cannot win."""
+    names = [f"dc{i}" for i in range(len(gpus))]
+    wan = links(
+        *((a, b) for a in names for b in names if a < b), capacity=rate, cost_per_gigabyte=1
+    )
+    places = replace(
+        topology(dict(zip(names, gpus, strict=True)), wan),
+        data_centers=tuple(DataCenter(n, g, g + 1.0) for n, g in zip(names, gpus, strict=True)),
+    )
+    work = workload(
+        pipeline=3, data=None, global_batch=12, objective=objective, memory_per_gpu=memory,
+        profile=profile(activation=GIB),
+    )  # fmt: skip
+    found = choose.choose(places, work)
+    scores = list(_all_scores(places, work))
+    if isinstance(found, Infeasible):
+        assert scores == []
+    else:
+        best = (found.iteration, found.price_per_iteration)
+        if objective == "Cost":
+            best = best[::-1]
+        assert best == min(scores)
+
+
+def _all_scores(places, work):
+    for where in candidates.candidates(places, work).placements:
+        layers = balance.balanced_layers(work.profile.layers, where.stages)
+        cost = costs.costs(places, work, where, layers)
+        micro_batches = work.micro_batches(where.data)
+        room = score.caps(cost, work, micro_batches)
+        if min(room) < 1:
+            continue
+        for trial in score.trials(cost, work, micro_batches, room):
+            if isinstance(trial, score.Trial):
+                period = timeline.replay(trial.ready, cost, where.data).period
+                price = score.price(places, work, where, period)
+                yield (period, price) if work.objective == "Throughput" else (price, period)

@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geotrain.model.topology import DataCenter, Topology
+from geotrain.planning.placement import score
+from geotrain.planning.schedule import checks
+from geotrain.planning.schedule.timeline import replay
+from support.planning import links, pipeline, placement, profile, topology, wan, workload
+
+GIB = 2**30
+
+
+def names(costs, micro_batches=8, room=None, **values):
+    room = room or (micro_batches,) * len(costs.stages)
+    return [t.name for t in score.trials(costs, workload(**values), micro_batches, room)]
+
+
+def test_without_the_wide_area_only_memory_makes_a_warm_up():
+    assert names(pipeline(3)) == ["GPipe", "OneFOneB", "Atlas +memory by arrival"]
+
+
+def test_warm_ups_over_the_wide_area_are_tried_as_far_as_they_differ():
+    costs = pipeline(3, {1: wan(1.0, 2.0)}, backward=1.0)
+    assert names(costs, schedule="Atlas", micro_batches=32) == [
+        "Atlas",
+        "Atlas +rule",
+        "Atlas +1",
+        "Atlas +2",
+        "Atlas +4",
+        "Atlas +8",
+        "Atlas +8 by arrival",
+        "Atlas +16",
+        "Atlas +memory",
+    ]
+
+
+@pytest.mark.parametrize("policy", ["GPipe", "OneFOneB"])
+def test_a_policy_is_the_only_order(policy):
+    assert names(pipeline(3, {1: wan(1.0, 2.0)}), schedule=policy) == [policy]
+
+
+def test_orders_that_memory_does_not_hold_say_where():
+    found = list(score.trials(pipeline(3), workload(), 8, (2, 2, 2)))
+    assert found[:2] == [
+        score.Unfit("GPipe", "holds 8 micro-batches at stage 0; memory has room for 2"),
+        score.Unfit("OneFOneB", "holds 3 micro-batches at stage 0; memory has room for 2"),
+    ]
+    for trial in found[2:]:
+        assert checks.problems(score.order_of(trial.ready), (2, 2, 2)) == []
+
+
+def test_geopipes_rule_needs_no_warm_up_where_work_takes_no_time():
+    assert "Atlas +rule" not in names(
+        pipeline(2, {0: wan(1.0, 2.0)}, forward=0.0, backward=0.0), schedule="Atlas"
+    )
+
+
+def test_room_is_what_memory_leaves_at_most_all_micro_batches():
+    costs = pipeline(2, held=GIB, fixed=10 * GIB)
+    assert score.caps(costs, workload(), 8) == (8, 8)
+    assert score.caps(costs, workload(memory_per_gpu=13 * GIB), 8) == (3, 3)
+    assert score.caps(costs, workload(memory_per_gpu=80 * GIB), 8) == (8, 8)
+    assert score.caps(costs, workload(memory_per_gpu=9 * GIB), 8) == (-1, -1)
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.lists(st.floats(0, 5), min_size=4, max_size=4),
+)
+def test_no_order_beats_the_bound(stages, replicas, micro_batches, times):
+    transfer, delay, forward, step = times
+    crossing = {b: wan(transfer, delay, replicas=replicas) for b in range(0, stages - 1, 2)}
+    costs = pipeline(stages, crossing, forward, step=step)
+    least = score.bound(costs, micro_batches)
+    for trial in score.trials(costs, workload(), micro_batches, (micro_batches,) * stages):
+        assert replay(trial.ready, costs, replicas).period >= least - 1e-9
+
+
+def test_one_f_one_b_without_communication_meets_the_bound():
+    assert score.bound(pipeline(4), 6) == (6 + 4 - 1) * 3
+
+
+def test_price_counts_gpu_hours_and_bytes_that_leave():
+    places = Topology(
+        (DataCenter("a", 8, 2.0), DataCenter("b", 8, 1.0)),
+        links(("a", "b"), cost_per_gigabyte=0.5),
+    )
+    work = workload(profile=profile(boundary=10**9), tensor=2, global_batch=16)
+    where = placement(("a", 3), ("b", 1), data=2)
+    assert score.wan_bytes(work, where, 8) == {
+        ("a", "b"): 16 * 10**9,
+        ("b", "a"): 16 * 10**9,
+    }
+    gpus = 3 * 2 * 2 * 2.0 + 1 * 2 * 2 * 1.0
+    assert score.price(places, work, where, 36.0) == pytest.approx(gpus * 0.01 + 2 * 16 * 0.5)
+    alone = topology({"a": 8})
+    assert score.price(alone, work, placement(("a", 4), data=2), 36.0) == 0.0

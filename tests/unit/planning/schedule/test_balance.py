@@ -1,0 +1,57 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geotrain.model.workload import LayerCosts
+from geotrain.planning.schedule.balance import balanced_layers
+
+
+def layers(*times):
+    return tuple(LayerCosts(time, 0.0, 0.0) for time in times)
+
+
+def test_equal_layers_that_divide_are_dealt_out_evenly():
+    assert balanced_layers(layers(*[0.01] * 24), 6) == (4,) * 6
+
+
+def test_what_is_left_over_goes_to_later_stages():
+    assert balanced_layers(layers(*[0.0123] * 8), 5) == (1, 1, 2, 2, 2)
+
+
+def test_a_heavy_layer_gets_a_stage_of_its_own():
+    assert balanced_layers(layers(1, 1, 1, 9, 1, 1), 3) == (3, 1, 2)
+
+
+def test_layers_that_take_no_time_are_counted():
+    assert balanced_layers(layers(0, 0, 0, 0), 2) == (2, 2)
+
+
+@pytest.mark.parametrize("stages", [0, 3])
+def test_every_stage_needs_a_layer(stages):
+    with pytest.raises(ValueError, match=f"2 layers cannot make {stages} stages"):
+        balanced_layers(layers(1, 1), stages)
+
+
+def splits(count, stages):
+    if stages == 1:
+        yield (count,)
+        return
+    for first in range(1, count - stages + 2):
+        yield from ((first, *rest) for rest in splits(count - first, stages - 1))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.data())
+def test_no_split_has_a_faster_slowest_stage(times, data):
+    stages = data.draw(st.integers(1, len(times)))
+
+    def slowest(split):
+        begin, sums = 0, []
+        for count in split:
+            sums.append(sum(times[begin : begin + count]))
+            begin += count
+        return max(sums)
+
+    found = balanced_layers(layers(*times), stages)
+    assert sum(found) == len(times)
+    assert min(found) >= 1
+    assert slowest(found) == min(slowest(split) for split in splits(len(times), stages))

@@ -1,0 +1,137 @@
+import math
+
+import pytest
+
+from geotrain.model.plan import Kind
+from geotrain.model.topology import Topology, WanLink
+from geotrain.model.workload import LayerCosts, Profile
+from geotrain.planning.schedule import costs
+from support.planning import links, placement, profile, topology, workload
+
+LAN = Topology((), lan_rate=8e9, lan_latency=0.001)
+
+# 50 Mbit/s a pod and 45 ms need 281 kB in flight.
+LINK = WanLink("a", "b", 100e6, 0.045, window=16_300, per_pod_capacity=50e6)
+
+
+def stage(**values):
+    layer = LayerCosts(0.01, 0.02, 0.03, activation=100, parameters=1000)
+    made = Profile((layer, layer), boundary=10, optimizer_step=0.5, gradient_bytes_per_layer=10**6)
+    values = {"layers": (2,), "replicas": 1, "recompute": False, "topology": LAN, **values}
+    return costs.stage_costs(made, **values)[0]
+
+
+def test_a_stage_costs_the_sum_of_its_layers():
+    found = stage()
+    assert found.seconds(Kind.FORWARD) == pytest.approx(0.02)
+    assert found.seconds(Kind.INPUT_GRADIENT) == pytest.approx(0.04)
+    assert found.seconds(Kind.WEIGHT_GRADIENT) == pytest.approx(0.06)
+    assert found.seconds(Kind.BACKWARD) == pytest.approx(0.10)
+    assert (found.held, found.fixed, found.all_reduce, found.step) == (200, 2000, 0.0, 0.5)
+
+
+def test_recompute_repeats_the_forward_and_keeps_only_boundaries():
+    found = stage(recompute=True)
+    assert found.backward == pytest.approx(0.12)
+    assert (found.held, found.fixed) == (20, 2100)
+
+
+def test_a_ring_all_reduce_sends_every_gradient_almost_twice():
+    found = stage(replicas=4)
+    assert found.all_reduce == pytest.approx(2 * 3 / 4 * 2e6 * 8 / 8e9 + 6 * 0.001)
+
+
+def test_memory_holds_what_is_left_beside_the_weights():
+    found = stage()
+    assert found.in_flight(2000 + 3 * 200 + 199) == 3
+    assert found.in_flight(1999) < 1
+    weightless = costs.StageCosts(1, 1.0, 1.0, 1.0, held=0, fixed=10)
+    assert weightless.in_flight(10) > 10_000
+    assert weightless.in_flight(9) == 0
+
+
+@pytest.mark.parametrize(
+    ("link", "wanted", "expected"),
+    [
+        (LINK, None, 36),
+        (LINK, 3, 3),
+        (WanLink("a", "b", 50e6, 0.040, window=250_000), None, 2),
+        (WanLink("a", "b", 50e6, 0.040), None, 1),
+        (WanLink("a", "b", 50e6, 0.0, window=16_300), None, 1),
+    ],
+)
+def test_twice_the_connections_that_fill_a_path(link, wanted, expected):
+    assert costs.connections(link, wanted) == expected
+
+
+def hop(connections=36, replicas=1, in_turns=False, link=LINK, size=500_000, lan=LAN):
+    return costs.wan_hop(lan, link, size, connections, replicas, in_turns)
+
+
+def test_one_connection_carries_a_window_in_each_round_trip():
+    found = hop(connections=1)
+    assert found.rate == pytest.approx(16_300 * 8 / 0.045)
+    assert found.occupancy == pytest.approx(500_000 / 16_300 * 0.045)
+
+
+def test_enough_connections_reach_the_pod_rate_without_waiting():
+    found = hop()
+    assert (found.rate, found.occupancy, found.delay) == (50e6, pytest.approx(0.08), 0.0225)
+    assert found.crosses_wan
+
+
+def test_just_enough_connections_wait_for_the_last_window_as_measured():
+    """18 connections on this path took 132 to 143 ms, a little LAN included, where 36 took 106."""
+    found = hop(connections=18)
+    assert 0.132 <= found.occupancy + found.delay + 0.004 <= 0.143
+
+
+def test_a_message_within_the_first_windows_waits_for_no_acknowledgement():
+    assert hop(connections=18, size=18 * 16_300).delay == 0.0225
+
+
+def test_replicas_side_by_side_share_the_pair():
+    assert hop(replicas=4).rate == 25e6
+    assert not hop(replicas=4).shared
+
+
+def test_in_turns_a_message_leaves_by_all_pods():
+    found = hop(replicas=2, in_turns=True)
+    assert found.paths == 2
+    assert found.rate == pytest.approx(0.99 * 50e6)
+    assert found.occupancy == pytest.approx(500_000 * 8 / (0.99 * 100e6))
+    assert found.spacing == pytest.approx(2 * found.occupancy)
+    assert found.delay == pytest.approx(0.0225 + 2 * 0.001)
+
+
+def test_a_slow_lan_bounds_what_the_mates_can_lend():
+    slow = Topology((), lan_rate=60e6, lan_latency=0.0)
+    assert hop(replicas=4, in_turns=True, lan=slow).rate == pytest.approx(20e6)
+
+
+def test_headers_take_their_share_of_a_rate():
+    link = WanLink("a", "b", 50e6, 0.0, efficiency=0.8)
+    assert hop(link=link, connections=1).occupancy == pytest.approx(0.1)
+
+
+def test_an_unlimited_window_never_binds():
+    link = WanLink("a", "b", math.inf, 0.02, per_pod_capacity=1e6)
+    assert hop(link=link, connections=1).delay == 0.01
+
+
+def test_costs_of_a_placement_cross_lan_and_wan():
+    places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=80e6), lan_rate=1e9)
+    work = workload(profile=profile(layers=3), sharing="Spatial")
+    found = costs.costs(places, work, placement(("a", 2), ("b", 1), data=2), (1, 1, 1))
+    assert [h.crosses_wan for h in found.hops] == [False, True, False, True]
+    assert found.forward[0].occupancy == pytest.approx(0.008)
+    assert found.backward[1].occupancy == pytest.approx(0.2)
+    assert found.seconds(Kind.BACKWARD, 2) == pytest.approx(0.02)
+
+
+def test_one_replica_takes_no_turns():
+    places = topology({"a": 4, "b": 4})
+    found = costs.costs(places, workload(), placement(("a", 2), ("b", 2)), (2, 2, 2, 2))
+    assert not any(h.shared for h in found.hops)
+    found = costs.costs(places, workload(), placement(("a", 2), ("b", 2), data=2), (2, 2, 2, 2))
+    assert [h.shared for h in found.forward] == [False, True, False]
