@@ -1,0 +1,278 @@
+"""The chart: what helm renders, what an API server takes of it, and what its roles allow."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support import helm, schemas
+from support.controlplane import ControlPlane, ProgramsMissingError
+
+pytestmark = pytest.mark.controlplane
+
+NAMESPACE = "geotrain-system"
+BOTH = ("hub.enabled=true", "member.enabled=true")
+HUB = ("hub.enabled=true",)
+MEMBER = ("member.enabled=true",)
+
+Objects = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def has_helm() -> None:
+    """Skips the module, saying why, where helm is missing."""
+    try:
+        helm.helm("version", "--short")
+    except ProgramsMissingError as missing:
+        pytest.skip(str(missing))
+
+
+def names(objects: Objects, kind: str) -> set[str]:
+    return {o["metadata"]["name"] for o in objects if o["kind"] == kind}
+
+
+def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
+    (found,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def pods(objects: Objects) -> Iterator[dict[str, Any]]:
+    for each in objects:
+        if each["kind"] == "Deployment":
+            yield each["spec"]["template"]["spec"]
+
+
+class TestRendering:
+    def test_lint_finds_nothing(self) -> None:
+        assert "0 chart(s) failed" in helm.helm("lint", "--strict", str(helm.CHART))
+
+    def test_without_values_nothing_is_installed_and_that_is_said(self) -> None:
+        assert helm.render() == []
+        assert "Nothing was installed" in (helm.CHART / "templates" / "NOTES.txt").read_text()
+
+    def test_a_hub_has_a_controller_and_no_scheduler(self) -> None:
+        objects = helm.render(*HUB)
+        assert names(objects, "Deployment") == {"geotrain-controller"}
+        assert names(objects, "PriorityClass") == set()
+
+    def test_a_member_has_a_scheduler_and_no_controller(self) -> None:
+        objects = helm.render(*MEMBER)
+        assert names(objects, "Deployment") == {"geotrain-scheduler"}
+        assert names(objects, "PriorityClass") == {"geotrain-training", "geotrain-prefill"}
+        assert names(objects, "Secret") == {"geotrain-member-token"}
+
+    def test_prefill_is_below_all_and_never_preempts(self) -> None:
+        prefill = one(helm.render(*MEMBER), "PriorityClass", "geotrain-prefill")
+        assert prefill["value"] < 0
+        assert prefill["preemptionPolicy"] == "Never"
+
+    def test_every_container_is_confined(self) -> None:
+        for pod in pods(helm.render(*BOTH)):
+            assert pod["securityContext"]["runAsNonRoot"] is True
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+            for container in pod["containers"]:
+                assert container["securityContext"] == {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                }
+                assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+                assert "memory" in container["resources"]["limits"]
+                assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+
+    def test_images_can_be_replaced(self) -> None:
+        values = ("image.repository=r/geotrain", "image.tag=dev", "image.pullPolicy=Never")
+        scheduler = (
+            "member.scheduler.image.repository=r/scheduler",
+            "member.scheduler.image.tag=v1",
+        )
+        objects = helm.render(*BOTH, *values, *scheduler)
+        containers = [c for pod in pods(objects) for c in pod["containers"]]
+        assert {c["image"] for c in containers} == {"r/geotrain:dev", "r/scheduler:v1"}
+        assert {c["imagePullPolicy"] for c in containers} == {"Never"}
+
+    def test_placing_and_pull_secrets_reach_the_pods(self) -> None:
+        place = ("hub.nodeSelector.role=system", "member.scheduler.tolerations[0].operator=Exists")
+        objects = helm.render(*BOTH, *place, "imagePullSecrets[0].name=regcred", "labels.team=ml")
+        controller, scheduler = sorted(pods(objects), key=lambda p: p["serviceAccountName"])
+        assert controller["nodeSelector"] == {"role": "system"}
+        assert scheduler["tolerations"] == [{"operator": "Exists"}]
+        assert controller["imagePullSecrets"] == [{"name": "regcred"}]
+        assert all(o["metadata"]["labels"]["team"] == "ml" for o in objects)
+
+    def test_the_controller_gets_its_settings_and_its_own_image_for_sidecars(self) -> None:
+        objects = helm.render(
+            *HUB,
+            "image.tag=dev",
+            "hub.settings.controller.workers=4",
+            "hub.settings.log.level=DEBUG",
+        )
+        text = one(objects, "ConfigMap", "geotrain-settings")["data"]["settings.yaml"]
+        settings = yaml.safe_load(text)
+        assert settings["controller"] == {
+            "sidecarImage": "geotrain:dev",
+            "healthPort": 8080,
+            "workers": 4,
+        }
+        assert settings["log"] == {"level": "DEBUG", "form": "json"}
+
+    def test_a_change_of_settings_restarts_the_controller(self) -> None:
+        def checksum(*values: str) -> str:
+            deployment = one(helm.render(*HUB, *values), "Deployment", "geotrain-controller")
+            annotations = deployment["spec"]["template"]["metadata"]["annotations"]
+            return str(annotations["checksum/settings"])
+
+        assert checksum() == checksum()
+        assert checksum() != checksum("hub.settings.log.level=DEBUG")
+
+    def test_the_schedulers_lease_is_in_the_releases_namespace(self) -> None:
+        objects = helm.render(*MEMBER, namespace="elsewhere")
+        text = one(objects, "ConfigMap", "geotrain-scheduler")["data"]["scheduler-config.yaml"]
+        config = yaml.safe_load(text)
+        assert config["leaderElection"]["resourceNamespace"] == "elsewhere"
+        assert config["extenders"][0]["urlPrefix"] == "http://127.0.0.1:8888"
+
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            ("hub.enabled=maybe", "hub/enabled"),
+            ("hub.colour=blue", "colour"),
+            ("member.priorities.prefill=5", "maximum"),
+            ("member.priorities.training=-5", "minimum"),
+            ("member.scheduler.replicas=0", "minimum"),
+            ("image.pullPolicy=Sometimes", "pullPolicy"),
+            ("image.repository=", "minLength"),
+            ("hub.secretNamespaces[0]=Team_A", "pattern"),
+        ],
+    )
+    def test_a_wrong_value_is_refused(self, value: str, message: str) -> None:
+        with pytest.raises(helm.HelmError, match=re.compile(message, re.IGNORECASE)):
+            helm.render(*BOTH, value)
+
+    def test_the_notes_tell_the_next_steps(self) -> None:
+        notes = (helm.CHART / "templates" / "NOTES.txt").read_text()
+        for step in ("kubectl label nodes", "geotrain join", "kubectl get gtj,pfp,dc,wan,bws -A"):
+            assert step in notes
+
+
+ALLOWED = [
+    ("geotrain-member", "create pods -n team-a"),
+    ("geotrain-member", "delete pods -n team-a"),
+    ("geotrain-member", "get pods/proxy -n team-a"),
+    ("geotrain-member", "list nodes"),
+    ("geotrain-member", "patch endpointslices.discovery.k8s.io -n team-a"),
+    ("geotrain-member", "create networkpolicies.networking.k8s.io -n team-a"),
+    ("geotrain-member", "create namespaces"),
+    ("geotrain-member", "get priorityclasses.scheduling.k8s.io"),
+    ("geotrain-controller", "patch geotrainingjobs.geotrain.io/status -n team-a"),
+    ("geotrain-controller", "create bandwidthschedules.geotrain.io -n team-a"),
+    ("geotrain-controller", "create deployments.apps -n team-a"),
+    ("geotrain-controller", f"get secrets -n {NAMESPACE}"),
+    ("geotrain-controller", "get secrets -n vault"),
+    ("geotrain-controller", f"create leases.coordination.k8s.io -n {NAMESPACE}"),
+    ("geotrain-scheduler", "create pods/binding -n team-a"),
+    ("geotrain-scheduler", "list nodes"),
+    (
+        "geotrain-scheduler",
+        f"update leases.coordination.k8s.io/geotrain-scheduler -n {NAMESPACE}",
+    ),
+]
+DENIED = [
+    ("geotrain-member", "get secrets -n team-a"),
+    ("geotrain-member", "create pods/proxy -n team-a"),
+    ("geotrain-member", "create pods/exec -n team-a"),
+    ("geotrain-member", "delete nodes"),
+    ("geotrain-member", "patch nodes"),
+    ("geotrain-member", "delete namespaces"),
+    ("geotrain-member", "create clusterrolebindings.rbac.authorization.k8s.io"),
+    ("geotrain-member", "get geotrainingjobs.geotrain.io -n team-a"),
+    ("geotrain-controller", "get secrets -n team-a"),
+    ("geotrain-controller", f"list secrets -n {NAMESPACE}"),
+    ("geotrain-controller", "create geotrainingjobs.geotrain.io -n team-a"),
+    ("geotrain-controller", "delete datacenters.geotrain.io"),
+    ("geotrain-controller", "create pods/exec -n team-a"),
+    ("geotrain-scheduler", f"update leases.coordination.k8s.io/other -n {NAMESPACE}"),
+    ("geotrain-scheduler", "get secrets -n team-a"),
+]
+
+
+@pytest.fixture(scope="module")
+def server(control_plane_factory: Any) -> ControlPlane:
+    plane: ControlPlane = control_plane_factory()
+    plane.apply(*schemas.crds().values())
+    for namespace in (NAMESPACE, "vault", "team-a"):
+        plane.kubectl("create", "namespace", namespace)
+    plane.kubectl("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
+    plane.apply(*helm.render(*BOTH, "hub.secretNamespaces[0]=vault"))
+    return plane
+
+
+class TestOnAServer:
+    def test_all_is_taken_twice(self, server: ControlPlane) -> None:
+        server.apply(*helm.render(*BOTH, "hub.secretNamespaces[0]=vault"))
+        assert {d["metadata"]["name"] for d in server.get("deploy", "-n", NAMESPACE)["items"]} == {
+            "geotrain-controller",
+            "geotrain-scheduler",
+        }
+
+    def test_the_pods_meet_the_restricted_standard(self, server: ControlPlane) -> None:
+        """Pod Security Admission warns, by its label, of every pod that does not."""
+        server.kubectl("create", "namespace", "restricted")
+        label = "pod-security.kubernetes.io/enforce=restricted"
+        server.kubectl("label", "namespace", "restricted", label)
+        for index, pod in enumerate(pods(helm.render(*BOTH))):
+            spec = {k: v for k, v in pod.items() if k != "priorityClassName"}
+            server.apply(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": f"p{index}", "namespace": "restricted"},
+                    "spec": spec,
+                }
+            )
+
+    @pytest.mark.parametrize(("account", "question"), ALLOWED)
+    def test_an_account_may_do_its_work(
+        self, server: ControlPlane, account: str, question: str
+    ) -> None:
+        assert _may(server, account, question)
+
+    @pytest.mark.parametrize(("account", "question"), DENIED)
+    def test_an_account_may_do_no_more(
+        self, server: ControlPlane, account: str, question: str
+    ) -> None:
+        assert not _may(server, account, question)
+
+
+def _may(server: ControlPlane, account: str, question: str) -> bool:
+    """Ask the API server itself; after a slash comes a subresource, or the name of a lease."""
+    verb, what, *place = question.split()
+    what, _, below = what.partition("/")
+    resource, _, group = what.partition(".")
+    attributes = {"verb": verb, "resource": resource, "group": group}
+    attributes["name" if resource == "leases" else "subresource"] = below
+    if place:
+        attributes["namespace"] = place[-1]
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{NAMESPACE}:{account}",
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": attributes,
+        },
+    }
+    answer = server.kubectl("create", "-f", "-", "-o", "json", stdin=json.dumps(review))
+    return bool(json.loads(answer)["status"]["allowed"])
+
+
+def test_the_chart_and_the_package_have_one_version() -> None:
+    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+    text = (Path(helm.CHART).parents[1] / "operator/geotrain/__init__.py").read_text()
+    version = re.search(r'__version__ = "([^"]+)"', text)
+    assert version is not None
+    assert chart["appVersion"] == version.group(1)
