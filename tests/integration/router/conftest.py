@@ -49,7 +49,7 @@ async def router(tmp_path):
                 "listen": "127.0.0.1",
                 "port": 0,
                 "poll": 0.03,
-                "patience": 0.3,
+                "patience": 1.0,
                 "guard": 0.001,
                 "minimum_bubble": 0.0,
                 "timeout": 5.0,
