@@ -51,7 +51,10 @@ PURE := operator/geotrain/units.py,operator/geotrain/gate.py,operator/geotrain/p
 integration: venv ## Run the tests that need sockets, network namespaces and bare control planes
 	@$(VENV)/bin/pytest tests/integration -ra
 
-e2e: venv ## Run the tests on the three clusters (makes them when they are missing)
+demo: load-images ## Run the main job on three local clusters, from nothing to a summary
+	@PYTHONPATH=. $(PYTHON) -m e2e.demo
+
+e2e: load-images ## Run the tests on the three clusters (makes them when they are missing)
 	@$(VENV)/bin/pytest e2e -ra
 
 verify: venv ## Check that generated files are up to date
@@ -64,4 +67,4 @@ check: lint types layers verify unit ## The fast part: for every commit, under t
 
 test: check integration e2e ## Run every test
 
-.PHONY: help venv lock fmt lint types layers unit integration e2e verify crds check test
+.PHONY: help venv lock fmt lint types layers unit integration e2e verify crds check test demo

@@ -1,0 +1,54 @@
+"""Installs geotrain on the three clusters as a person would: CRDs, Helm, join."""
+
+import sys
+from pathlib import Path
+
+from e2e.lab import DATA_CENTERS, HUB, ROOT, SYSTEM, Cluster, hub, run, wait_for
+
+CHART = ROOT / "charts/geotrain"
+GPU_RESOURCE = "example.com/gpu"
+IMAGE = ("--set", "image.repository=geotrain", "--set", "image.tag=dev")
+
+
+def install() -> None:
+    """Bring geotrain onto hub and members; safe to repeat, and picks up a rebuilt image."""
+    hub().kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
+    for name in DATA_CENTERS:
+        _helm(Cluster(name))
+    for name in DATA_CENTERS:
+        join(name)
+    for name in DATA_CENTERS:
+        wait_for(f"Reachable {name}", lambda name=name: _is_ready(name), timeout=120)
+
+
+def join(name: str) -> None:
+    """Register a cluster as the data centre of its name."""
+    local = ("--local",) if name == HUB else ()
+    member = () if local else ("--member-context", f"kind-{name}", "--server", server(name))
+    run(
+        str(Path(sys.executable).with_name("geotrain")), "join", name,
+        "--hub-context", f"kind-{HUB}", "--gpu-resource", GPU_RESOURCE, *member, *local,
+    )  # fmt: skip
+
+
+def server(name: str) -> str:
+    """The address of a member's API server as the pods of the other clusters reach it."""
+    node = Cluster(name).list("nodes")[0]
+    address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
+    return f"https://{address}:6443"
+
+
+def _helm(cluster: Cluster) -> None:
+    is_hub = str(cluster.name == HUB).lower()
+    cluster.helm(
+        "upgrade", "--install", "geotrain", str(CHART), "--namespace", SYSTEM, "--create-namespace",
+        "--set", f"hub.enabled={is_hub}", *IMAGE, "--skip-crds", "--wait", "--timeout", "4m",
+    )  # fmt: skip
+
+
+def _is_ready(name: str) -> bool:
+    found = hub().get("datacenter", name)
+    conditions = {
+        c["type"]: c["status"] for c in (found or {}).get("status", {}).get("conditions", [])
+    }
+    return conditions.get("Reachable") == "True" and conditions.get("AgentsReady") == "True"
