@@ -10,7 +10,7 @@ from support.prefill_worker import FakeWorker, workers
 
 @pytest.fixture
 async def pair():
-    async with workers(FakeWorker(layer=0.02), FakeWorker(layer=0.02)) as fakes:
+    async with workers(FakeWorker(layer=0.05), FakeWorker(layer=0.05)) as fakes:
         yield sorted(fakes, key=lambda fake: fake.url)
 
 
@@ -18,7 +18,7 @@ async def test_a_worker_that_dies_at_work_loses_no_request(router, pair):
     dying, other = pair
     client = await router(*pair)
     calls = [asyncio.create_task(client.complete()) for _ in range(4)]
-    await until(lambda: len(dying.seen) == 2)
+    await until(lambda: dying.seen)
     await dying.stop()
     answers = await asyncio.gather(*calls)
     assert [response.status for response, _ in answers] == [200] * 4
@@ -26,7 +26,7 @@ async def test_a_worker_that_dies_at_work_loses_no_request(router, pair):
     assert {response.headers["x-geotrain-worker"] for response, _ in answers} == {other.url}
     stats = await client.stats()
     assert (stats["admitted"], stats["served"], stats["failed"]) == (4, 4, 0)
-    assert stats["retried"] == 2
+    assert stats["retried"] >= 1
 
 
 async def test_a_busy_worker_is_passed_over(router, pair):
@@ -77,7 +77,8 @@ async def test_a_prefill_that_takes_too_long_is_ended(router):
         client = await router(fake, timeout=0.4)
         response, _ = await client.complete()
         assert response.status == 504
-        assert not client.running.face.service.fleet.workers[fake.url].book
+        fleet = client.running.face.service.fleet
+        await until(lambda: not fleet.workers[fake.url].book)
 
 
 async def test_a_prompt_that_the_worker_refuses_is_not_tried_elsewhere(router, pair):

@@ -102,7 +102,7 @@ async def test_a_prefill_runs_in_bubbles_and_spans_them(router):
     assert len(spans) == 5
     assert spans[-1][1] - spans[0][0] > 0.03, "it paused for the training in between"
     predicted = float(response.headers["x-geotrain-predicted-ttft"])
-    assert abs(predicted - float(response.headers["x-geotrain-ttft"])) < 0.15
+    assert 0.02 < predicted < 0.2, "three bubbles, two a period"
 
 
 async def test_a_workers_own_clock_is_mapped_to_ours(router):
