@@ -5,9 +5,9 @@ A prefill is a run of pieces (layers). A piece starts when it ends a guard befor
     now + piece + guard ≤ end of the bubble
 
 so of a bubble [b, e] the time [b, e - guard] is usable, ⌊usable / piece⌋ pieces fit, and a prefill
-pauses between layers and goes on in the next bubble. Bubbles shorter than the minimum are left
-alone. Beyond the last known bubble the training's iterations repeat: the bubbles of the last
-known period come again, shifted by whole periods.
+pauses between layers and goes on in the next bubble. Bubbles whose usable time is shorter than
+the minimum are left alone. Beyond the last known bubble the training's iterations repeat: the
+bubbles of the last known period come again, shifted by whole periods.
 
 Everything is in seconds on one clock, the caller's. Not modelled: the time of reading the gate
 (microseconds) and the drift of bubbles within an iteration, which the next signal corrects.
@@ -76,10 +76,8 @@ class Rules:
 
     def usable(self, bubble: Span) -> Span | None:
         """Cut a bubble to the part that may be used, if any."""
-        begin, end = bubble
-        if end - begin < self.minimum_bubble or end - self.guard <= begin:
-            return None
-        return begin, end - self.guard
+        begin, end = bubble[0], bubble[1] - self.guard
+        return (begin, end) if end > begin and end - begin >= self.minimum_bubble else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +145,10 @@ def place(
     if not left:
         return ((start, start),)
     slots: list[Span] = []
+    barren = 0
     for begin, end in calendar.openings(rules, start):
-        if begin > limit:
+        # So many openings in a row are all known ones and a whole period: none is long enough.
+        if begin > limit or barren > 2 * len(calendar.bubbles):
             return None
         at = begin
         while left:
@@ -159,8 +159,10 @@ def place(
                 left[0] = (seconds, count - fitting)
                 break
             left.pop(0)
+        barren += 1
         if at > begin:
             slots.append((begin, at))
+            barren = 0
         if not left:
             return tuple(slots)
     return None

@@ -4,16 +4,27 @@
                  along the last segment beyond the last
     prefill(n) = layers · layer(n)                               seconds, on an idle GPU
 
-A layer is the smallest piece of work: the GPU is given back to training only between layers, so
-the time of one layer must fit a bubble. Attention is quadratic in the tokens of a prompt; the
-measured points carry that, and more points make the line follow the curve better.
+A kernel is one layer over one chunk of the prompt, and the GPU is given back to training between
+kernels only. The reference worker (``examples/prefill``) cuts chunks of at most 2,048 tokens, and
+smaller ones where a kernel would take longer than 6 ms; the chunk from token a to b takes
+
+    layer(b) - layer(a)                                          seconds in every layer
+
+as later chunks attend to more, and all of them together take what was measured. A worker that
+cuts otherwise is predicted well in all but the remainder that no kernel fits into.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from geotrain.prefill.admission import Piece, Work
 from geotrain.units import Seconds
+
+CHUNK: Final = 2048
+"""Most tokens in a chunk."""
+LONGEST_KERNEL: Final[Seconds] = 0.006
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +79,19 @@ class PrefillProfile:
         return self.layers * self.layer_time(tokens)
 
     def work(self, tokens: int) -> Work:
-        """Cut the prefill of ``tokens`` into pieces between which it can pause."""
-        return Work((Piece(self.layer_time(tokens), self.layers),))
+        """Cut the prefill of ``tokens`` into pieces between which it can pause.
+
+        The largest equal chunks whose kernels are short enough; of one token where none is.
+        """
+        size = min(CHUNK, tokens)
+        while True:
+            kernels = self._kernels(tokens, size)
+            if size == 1 or max(kernels) <= LONGEST_KERNEL:
+                return Work(tuple(Piece(time, self.layers) for time in kernels if time > 0))
+            size = math.ceil(size / 2)
+
+    def _kernels(self, tokens: int, most: int) -> list[Seconds]:
+        """Time each of the equal chunks of at most ``most`` tokens, the last maybe shorter."""
+        size = math.ceil(tokens / math.ceil(tokens / most))
+        ends = [*range(0, tokens, size), tokens]
+        return [self.layer_time(end) - self.layer_time(begin) for begin, end in pairwise(ends)]

@@ -191,7 +191,7 @@ def test_openings_never_leave_their_bubbles_nor_touch_the_guard(calendar, rules,
         if end <= known - rules.guard:
             inside = [b for b in calendar.bubbles if b[0] <= begin and end <= b[1] - rules.guard]
             assert len(inside) == 1
-            assert inside[0][1] - inside[0][0] >= rules.minimum_bubble
+            assert inside[0][1] - rules.guard - inside[0][0] >= rules.minimum_bubble
 
 
 @given(works, st.integers(1, 50), calendars(), some_rules, starts)

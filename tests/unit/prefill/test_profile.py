@@ -1,5 +1,8 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from examples.prefill.kernels import LayerTimes
 from geotrain.prefill.admission import Piece
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 
@@ -32,6 +35,40 @@ def test_a_prefill_is_its_layers_one_after_another(profile):
     assert profile.prefill_time(512) == pytest.approx(0.004)
     assert profile.work(512).pieces == (Piece(0.001, 4),)
     assert profile.work(512).seconds == pytest.approx(profile.prefill_time(512))
+
+
+def test_a_long_prompt_is_cut_into_equal_chunks(profile):
+    pieces = profile.work(5000).pieces
+    assert [piece.count for piece in pieces] == [4, 4, 4]
+    assert max(piece.seconds for piece in pieces) <= 0.006
+    assert profile.work(5000).seconds == pytest.approx(profile.prefill_time(5000))
+
+
+def test_kernels_that_would_take_too_long_are_cut_further():
+    slow = PrefillProfile(2, (LayerTime(1000, 0.020),))
+    pieces = slow.work(1000).pieces
+    assert len(pieces) == 4
+    assert slow.work(1).seconds == pytest.approx(2 * 0.00002)
+
+
+def test_one_token_is_the_smallest_chunk():
+    slow = PrefillProfile(1, (LayerTime(2, 1.0),))
+    assert [piece.seconds for piece in slow.work(2).pieces] == [0.5, 0.5]
+
+
+def test_a_chunk_that_costs_nothing_is_no_piece():
+    flat = PrefillProfile(1, (LayerTime(2048, 0.005), LayerTime(9000, 0.005)))
+    assert flat.work(4096).pieces == (Piece(0.005, 1),)
+
+
+@given(st.integers(1, 50_000))
+def test_the_reference_worker_cuts_the_same_kernels(tokens):
+    points = ((512, 0.0012), (2048, 0.00498), (8192, 0.0331))
+    ours = PrefillProfile(80, tuple(LayerTime(*point) for point in points))
+    theirs = LayerTimes(80, points)
+    assert [p.seconds for p in ours.work(tokens).pieces] == pytest.approx(
+        [chunk.seconds for chunk in theirs.chunks(tokens)]
+    )
 
 
 @pytest.mark.parametrize(
