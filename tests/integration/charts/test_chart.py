@@ -2,7 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 import yaml
 
 from support import helm, schemas
-from support.controlplane import ControlPlane, ProgramsMissingError
+from support.controlplane import ControlPlane, ProgramsMissingError, find_programs, free_ports
 
 pytestmark = pytest.mark.controlplane
 
@@ -246,6 +249,62 @@ class TestOnAServer:
         self, server: ControlPlane, account: str, question: str
     ) -> None:
         assert not _may(server, account, question)
+
+    def test_the_schedulers_account_suffices_for_a_real_scheduler(
+        self, server: ControlPlane, tmp_path: Path
+    ) -> None:
+        server.add_node("n0")
+        server.apply(PLAIN_POD)
+        with _scheduler(server, tmp_path) as log:
+            server.kubectl(
+                *("wait", "pod/plain", "-n", "team-a", "--for=condition=PodScheduled"),
+                "--timeout=60s",
+            )
+            _await(lambda: server.get("lease", "-n", NAMESPACE)["items"])
+        assert "forbidden" not in log.read_text()
+
+
+PLAIN_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "plain", "namespace": "team-a"},
+    "spec": {
+        "schedulerName": "geotrain-scheduler",
+        "containers": [{"name": "c", "image": "none"}],
+    },
+}
+
+
+@contextmanager
+def _scheduler(server: ControlPlane, folder: Path) -> Iterator[Path]:
+    """kube-scheduler with the chart's configuration and its account's token; gives its log."""
+    objects = helm.render(*MEMBER)
+    text = one(objects, "ConfigMap", "geotrain-scheduler")["data"]["scheduler-config.yaml"]
+    kubeconfig = yaml.safe_load(server.kubeconfig.read_text())
+    token = server.kubectl("create", "token", "geotrain-scheduler", "-n", NAMESPACE).strip()
+    kubeconfig["users"][0]["user"] = {"token": token}
+    (folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    config = yaml.safe_load(text)
+    config["clientConnection"]["kubeconfig"] = str(folder / "kubeconfig")
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    log = folder / "log"
+    command = [
+        str(find_programs("kube-scheduler") / "kube-scheduler"),
+        f"--config={folder / 'config.yaml'}",
+        f"--secure-port={free_ports(1)[0]}",
+    ]
+    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            yield log
+        finally:
+            process.terminate()
+
+
+def _await(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 def _may(server: ControlPlane, account: str, question: str) -> bool:

@@ -15,7 +15,7 @@ from geotrain.api.v1alpha1.fields import (
     Rate,
     SpecModel,
 )
-from geotrain.api.v1alpha1.resource import AGE, Column, Resource, Status, ready_columns
+from geotrain.api.v1alpha1.resource import AGE, Column, Resource, Status
 
 
 class ScheduledFlow(SpecModel):
@@ -90,9 +90,8 @@ class BandwidthSchedule(Resource):
         Column(name="Job", path=".spec.job", description="Owner"),
         Column(name="DC", path=".spec.dataCenter", description="Where the flows begin"),
         Column(name="Period", path=".spec.period", description="Length of an iteration"),
-        *ready_columns("WindowsEnforced"),
-        Column(name="Why", path='.status.conditions[?(@.status=="False")].message', wide=True,
-               description="What is wrong"),
+        Column(name="Revision", path=".spec.revision", wide=True,
+               description="Revision of the plan"),
         AGE,
     )  # fmt: skip
 

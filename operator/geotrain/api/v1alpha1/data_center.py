@@ -15,7 +15,14 @@ from geotrain.api.v1alpha1.fields import (
     rule,
     rules,
 )
-from geotrain.api.v1alpha1.resource import AGE, Column, Resource, Status, ready_columns
+from geotrain.api.v1alpha1.resource import (
+    AGE,
+    Column,
+    Resource,
+    Status,
+    message_column,
+    ready_columns,
+)
 
 
 class SecretKeyRef(SpecModel):
@@ -106,8 +113,7 @@ class DataCenter(Resource):
         Column(name="Accelerator", path=".spec.accelerator", description="GPU model"),
         Column(name="Contact", path=".status.lastContact", type="date",
                description="Time since the member last answered"),
-        Column(name="Why", path='.status.conditions[?(@.status=="False")].message', wide=True,
-               description="What is wrong"),
+        message_column(),
         AGE,
     )  # fmt: skip
     RULES: ClassVar = (

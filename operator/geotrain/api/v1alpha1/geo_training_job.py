@@ -25,7 +25,7 @@ from geotrain.api.v1alpha1.resource import (
     PodTemplate,
     Resource,
     Status,
-    ready_columns,
+    reason_column,
 )
 
 Auto = Annotated[
@@ -389,9 +389,9 @@ class GeoTrainingJob(Resource):
                description="Last finished iteration"),
         Column(name="Restarts", path=".status.observed.restarts", type="integer",
                description="Gang restarts"),
-        Column(name="Why", path='.status.conditions[?(@.status=="False")].message', wide=True,
-               description="What holds the job up"),
-        *(c.model_copy(update={"wide": True}) for c in ready_columns("WindowsEnforced")),
+        reason_column("Plan", "Planned"),
+        reason_column("Gang", "Reserved"),
+        reason_column("Windows", "WindowsEnforced"),
         AGE,
     )  # fmt: skip
     RULES: ClassVar = (

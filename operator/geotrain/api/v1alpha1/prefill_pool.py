@@ -23,6 +23,7 @@ from geotrain.api.v1alpha1.resource import (
     PodTemplate,
     Resource,
     Status,
+    message_column,
     ready_columns,
 )
 
@@ -219,8 +220,7 @@ class PrefillPool(Resource):
                description="Time to first token"),
         *ready_columns("Serving"),
         Column(name="Endpoint", path=".status.endpoint", wide=True, description="Router"),
-        Column(name="Why", path='.status.conditions[?(@.status=="False")].message', wide=True,
-               description="What holds the pool up"),
+        message_column(),
         AGE,
     )  # fmt: skip
     RULES: ClassVar = (

@@ -217,6 +217,27 @@ def ready_columns(*types: str) -> tuple[Column, ...]:
     )
 
 
+def reason_column(name: str, kind: str) -> Column:
+    """The reason of a condition, with -o wide."""
+    return Column(
+        name=name,
+        path=f'.status.conditions[?(@.type=="{kind}")].reason',
+        description=f"Reason of the condition {kind}",
+        wide=True,
+    )
+
+
+def message_column(kind: str = "") -> Column:
+    """The message of a condition, or of the first that is False, with -o wide."""
+    chosen = f'@.type=="{kind}"' if kind else '@.status=="False"'
+    return Column(
+        name="Why",
+        path=f".status.conditions[?({chosen})].message",
+        description=f"Message of the condition {kind}" if kind else "What is wrong",
+        wide=True,
+    )
+
+
 AGE = Column(
     name="Age", path=".metadata.creationTimestamp", type="date", description="Time since creation"
 )

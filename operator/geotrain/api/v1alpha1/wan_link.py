@@ -17,7 +17,14 @@ from geotrain.api.v1alpha1.fields import (
     rule,
     rules,
 )
-from geotrain.api.v1alpha1.resource import AGE, Column, Resource, Status, ready_columns
+from geotrain.api.v1alpha1.resource import (
+    AGE,
+    Column,
+    Resource,
+    Status,
+    message_column,
+    ready_columns,
+)
 
 
 class WanLinkSpec(SpecModel):
@@ -112,8 +119,7 @@ class WanLink(Resource):
         *ready_columns("Valid", "Measured"),
         Column(name="Window", path=".spec.tcpWindow", wide=True,
                description="Bytes in flight of one connection"),
-        Column(name="Why", path='.status.conditions[?(@.status=="False")].message', wide=True,
-               description="What is wrong"),
+        message_column("Valid"),
         AGE,
     )  # fmt: skip
 
