@@ -40,8 +40,9 @@ async def router(tmp_path):
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())
 
-        async def start(*fakes, **more):
-            sources = ",".join(fake.url for fake in fakes) or str(tmp_path / "none.json")
+        async def start(*fakes, url="", **more):
+            urls = [fake.url for fake in fakes] or [each for each in url.split(",") if each]
+            sources = ",".join(urls) or str(tmp_path / "none.json")
             defaults = {
                 "workers": sources,
                 "profile": str(profile),
@@ -56,8 +57,8 @@ async def router(tmp_path):
             }
             settings = RouterSettings(**(defaults | more))
             running = await stack.enter_async_context(serving(settings))
-            for fake in fakes:
-                await observed(running, fake.url)
+            for each in urls:
+                await observed(running, each)
             return Client(session, running)
 
         yield start
