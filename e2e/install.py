@@ -42,7 +42,7 @@ def _helm(cluster: Cluster) -> None:
     is_hub = str(cluster.name == HUB).lower()
     cluster.helm(
         "upgrade", "--install", "geotrain", str(CHART), "--namespace", SYSTEM, "--create-namespace",
-        "--set", f"hub.enabled={is_hub}", *IMAGE, "--skip-crds", "--wait", "--timeout", "4m",
+        "--set", f"hub.enabled={is_hub}", "--set", "member.enabled=true", *IMAGE, "--skip-crds", "--wait", "--timeout", "4m",
     )  # fmt: skip
 
 

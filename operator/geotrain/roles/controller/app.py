@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,15 @@ async def _watch(access: Credentials, controller: Controller) -> None:
     def login(**_: Any) -> kopf.ConnectionInfo:
         return _connection(access)
 
-    await kopf.operator(registry=registry, settings=settings, standalone=True, clusterwide=True)
+    # Left out, kopf asks for the user's name, and a container's user has none. Its type is private.
+    identity: Any = socket.gethostname()
+    await kopf.operator(
+        registry=registry,
+        settings=settings,
+        standalone=True,
+        clusterwide=True,
+        identity=identity,
+    )
 
 
 def _connection(access: Credentials) -> kopf.ConnectionInfo:
