@@ -1,18 +1,47 @@
 """The ``geotrain`` command: every subcommand is a function of a module beside this one."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from geotrain import __version__
 from geotrain.cli import plan
 from geotrain.errors import GeotrainError
 
-FAULT = 2
+FAULT: Final = 2
 """Exit code of a wrong input or a failed call, as of wrong options."""
+
+
+def _join() -> Callable[..., Any]:
+    from geotrain.cli.join import join  # the Kubernetes client takes half a second to import
+
+    return join
+
+
+_HEAVY: Final = {"join": _join}
+"""Commands whose module is imported when they are asked for, so that the others start at once."""
+
+
+class _Commands(TyperGroup):
+    """Any stands for click's types, of which typer carries a copy from some version on."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *_HEAVY]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _HEAVY:
+            return super().get_command(ctx, cmd_name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(cmd_name)(_HEAVY[cmd_name]())
+        return typer.main.get_command(alone)
+
 
 app = typer.Typer(
     name="geotrain",
-    help="Train one model across several Kubernetes clusters.",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -17,12 +17,14 @@ An iteration ends for a stage with its data-parallel all-reduce (when its last r
 and its optimizer step; there is no global barrier. The period is measured between two starts of
 stage 0 in iterations that follow each other: iterations are replayed one after another, each
 starting from the state that the last one left, until no rank is held up by its previous
-iteration, or until the period repeats.
+iteration, or until the state repeats. A longer cycle (stages whose steps outlast the iteration
+can make one of two) counts with its mean period, and its slowest iteration is the one returned.
 
 All times are seconds; those of a ``Timeline`` count from the start of stage 0's first action.
 """
 
 from dataclasses import dataclass
+from math import fsum
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Action, Interval, Kind, Order
@@ -32,8 +34,8 @@ from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.dependencies import Message, makes, walk
 from geotrain.units import Seconds
 
-MOST_ITERATIONS = 16
 _SAME = 1e-9
+_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +133,14 @@ def _hop(message: Message | None, stages: int) -> int:
 
 
 def replay(
-    ready: Program, costs: Costs, replicas: int, *, representative: bool = False
+    ready: Program,
+    costs: Costs,
+    replicas: int,
+    *,
+    representative: bool = False,
+    iterations: int = 16,
 ) -> Timeline:
-    """Replay iterations until they repeat, and return the last.
+    """Replay iterations until they repeat, at most so many, and return the last.
 
     ``representative`` replays replica 0 alone, with the turns of the others as gaps in which the
     hop is taken: D times faster, and never slower than the exact replay, because it keeps a part
@@ -142,28 +149,30 @@ def replay(
     shared = any(hop.shared for hop in costs.hops)
     lanes = replicas if shared and not representative else 1
     start = [0.0] * ready.stages
-    for _ in range(MOST_ITERATIONS):
+    seen: dict[tuple[Seconds, ...], int] = {}
+    sweeps: list[_Sweep] = []
+    while len(sweeps) < iterations:
+        state = tuple(round(at, _DIGITS) for at in start)
+        if state in seen:
+            break
+        seen[state] = len(sweeps)
         ends, sent, steps = _sweep(ready, costs, lanes, start)
-        period = steps[0][1]
-        after = [end - period for _, end in steps]
-        if _repeats(start, after, ready, costs, ends):
+        sweeps.append((ends, sent, steps))
+        after = [end - steps[0][1] for _, end in steps]
+        if not any(start) and _is_unhindered(ready, costs, ends, after):
             break
         start = after
+    cycle = sweeps[seen.get(tuple(round(at, _DIGITS) for at in start), -1) :]
+    ends, sent, steps = max(cycle, key=lambda sweep: sweep[2][0][1])
+    period = fsum(sweep[2][0][1] for sweep in cycle) / len(cycle)
     return Timeline(ready, costs, replicas, lanes, ends, sent, tuple(steps), period)
 
 
-def _repeats(
-    start: list[Seconds], after: list[Seconds], ready: Program, costs: Costs, ends: list[Seconds]
-) -> bool:
-    """Whether the next iteration would be the same, from when each stage is free for it.
+def _is_unhindered(ready: Program, costs: Costs, ends: list[Seconds], after: list[Seconds]) -> bool:
+    """Whether every stage, free at ``after`` in the next iteration, still waits for its message.
 
-    It is when stages become free at the same times again; and, in the first iteration, when no
-    stage would be free later than it started its first action, for which it then waited.
+    Then the next iteration is the same as this one, in which all were free from the start.
     """
-    if all(abs(a - b) <= _SAME for a, b in zip(start, after, strict=True)):
-        return True
-    if any(start):
-        return False
     lanes = len(ends) // len(ready.actions)
     for stage, row in enumerate(ready.rows):
         first = ready.actions[row[0]]

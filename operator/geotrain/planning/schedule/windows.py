@@ -7,7 +7,7 @@ its own share. In both cases the rates of all windows and the idle rates outside
 what the link may hand out, because ``costs`` made the transfers with those very rates.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
@@ -65,13 +65,12 @@ def _flow(number: int, hop: Hop, placement: Placement, ends: tuple[int, int], re
     )
 
 
-def _merged(sent: Iterable[Interval]) -> Iterator[tuple[Seconds, Seconds]]:
-    begin = end = None
+def _merged(sent: tuple[Interval, ...]) -> list[tuple[Seconds, Seconds]]:
+    """The times of the messages, those that follow each other at once as one."""
+    merged: list[tuple[Seconds, Seconds]] = []
     for interval in sent:
-        if begin is None or end is None or interval.begin - end > _CONTIGUOUS:
-            if begin is not None and end is not None:
-                yield begin, end
-            begin = interval.begin
-        end = interval.end
-    if begin is not None and end is not None:
-        yield begin, end
+        if merged and interval.begin - merged[-1][1] <= _CONTIGUOUS:
+            merged[-1] = (merged[-1][0], interval.end)
+        else:
+            merged.append((interval.begin, interval.end))
+    return merged

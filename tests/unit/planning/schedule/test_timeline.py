@@ -74,6 +74,23 @@ def test_a_later_stage_that_is_still_busy_delays_the_next_iteration():
     assert timeline.compute(1, 0)[0].begin == pytest.approx(23.0 - 2.0 - 3.0)
 
 
+def steps_that_outlast_the_iteration():
+    first, last = StageCosts(1, 0.0, 3.0, 0.0), StageCosts(1, 0.0, 0.0, 0.0, step=10.0)
+    return program(orders.one_f_one_b(2, 2)), Costs((first, last), (Hop(2, 0),), (Hop(2, 0),))
+
+
+def test_iterations_that_alternate_count_with_their_mean_and_the_slowest_is_shown():
+    ready, costs = steps_that_outlast_the_iteration()
+    timeline = replay(ready, costs, 1)
+    assert timeline.period == pytest.approx((10 + 12) / 2)
+    assert timeline.steps[0][1] == pytest.approx(12)
+
+
+def test_iterations_that_do_not_repeat_in_time_end_the_replay():
+    ready, costs = steps_that_outlast_the_iteration()
+    assert replay(ready, costs, 1, iterations=1).period == pytest.approx(10)
+
+
 def test_a_deadlock_is_refused_with_the_grid():
     with pytest.raises(InputError, match=r"(?s)deadlocks.*>0B0<"):
         program(read_order("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))

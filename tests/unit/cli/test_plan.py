@@ -1,0 +1,208 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from geotrain.cli.main import app, main
+from geotrain.errors import InputError
+from geotrain.planning.schedule import actions, checks
+
+DATA = Path(__file__).parent / "data"
+JOB = ["plan", "-f", str(DATA / "job.yaml")]
+TOPOLOGY = ["--topology", str(DATA / "topology.yaml")]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def planned(*arguments):
+    result = run(*JOB, *TOPOLOGY, "-o", "json", *arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_table_names_the_winner_and_why_others_lost():
+    result = run(*JOB, *TOPOLOGY)
+    assert result.exit_code == 0
+    for text in ("Atlas", "temporal sharing", "dc-west", "chosen", "slower", "times as long"):
+        assert text in result.output
+
+
+def test_json_has_the_figures():
+    plan = planned()
+    assert [each["dataCenter"] for each in plan["placement"]] == [
+        "dc-east",
+        "dc-central",
+        "dc-west",
+    ]
+    assert plan["microBatches"] == 16
+    assert plan["iterationSeconds"] == pytest.approx(1.84, abs=0.02)
+    assert plan["baselineSeconds"] == pytest.approx(29.9, abs=0.1)
+    assert plan["speedup"] == pytest.approx(plan["baselineSeconds"] / plan["iterationSeconds"])
+    assert {link["connections"] for link in plan["links"]} == {34, 38}
+    assert plan["alternatives"][0]["why"] == ""
+
+
+def test_yaml_is_the_same_document():
+    result = run(*JOB, *TOPOLOGY, "-o", "yaml")
+    assert yaml.safe_load(result.stdout) == planned()
+
+
+def test_files_hold_the_order_the_trace_and_the_chart(tmp_path):
+    csv, trace, gantt = (tmp_path / name for name in ("order.csv", "trace.json", "gantt.png"))
+    planned("--csv", csv, "--trace", trace, "--gantt", gantt)
+    assert checks.problems(actions.read_order(csv.read_text())) == []
+    assert json.loads(trace.read_text())["traceEvents"]
+    assert gantt.read_bytes().startswith(b"\x89PNG")
+
+
+def test_price_and_a_single_data_centre_are_reported(tmp_path):
+    places = tmp_path / "topology.yaml"
+    text = (DATA / "topology.yaml").read_text().split("---")[1]
+    places.write_text(
+        text.replace('"4"', '"12"')
+        .replace("spec:", "spec:\n  costPerGpuHour: 2")
+        .replace("geotrain.io/gpus", "other: x, geotrain.io/gpus")
+    )
+    result = run(*JOB, "--topology", places)
+    assert result.exit_code == 0, result.output
+    assert "an iteration" in result.stdout
+    assert "Wide area" not in result.stdout
+    assert json.loads(run(*JOB, "--topology", places, "-o", "json").stdout)["links"] == []
+
+
+def test_the_grid_has_a_row_a_stage():
+    result = run(*JOB, *TOPOLOGY, "--grid")
+    assert "dc-east 0    a" in result.stdout
+
+
+def test_a_folder_is_read_whole_and_several_jobs_need_a_name(tmp_path):
+    shutil.copy(DATA / "job.yaml", tmp_path / "a.yaml")
+    shutil.copy(DATA / "topology.yaml", tmp_path / "b.yml")
+    assert run("plan", "-f", tmp_path).exit_code == 0
+    other = (DATA / "job.yaml").read_text().replace("{name: gpt,", "{name: other,")
+    (tmp_path / "c.yaml").write_text(other)
+    assert "several GeoTrainingJobs (gpt, other)" in fault("plan", "-f", tmp_path)
+    assert run("plan", "-f", tmp_path, "--job", "other").exit_code == 0
+    assert "there is no GeoTrainingJob 'third'" in fault("plan", "-f", tmp_path, "--job", "third")
+
+
+def test_lists_from_a_cluster_are_read(tmp_path):
+    items = list(yaml.safe_load_all((DATA / "topology.yaml").read_text()))
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(*JOB, "--topology", path).exit_code == 0
+
+
+def test_a_profile_file_goes_before_the_profile_reference(tmp_path):
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(
+        "layers: [{count: 6, forward: 1ms, inputGradient: 1ms, weightGradient: 1ms}]\n"
+        "boundaryBytes: '1000'\n"
+    )
+    assert planned("--profile", profile)["layers"] == [1] * 6
+
+
+def test_costs_are_estimated_from_the_model_on_a_named_accelerator(tmp_path):
+    job = yaml.safe_load((DATA / "job.yaml").read_text().split("---")[0])
+    del job["spec"]["profileRef"]
+    job["spec"]["model"] = {
+        "layers": 12, "hiddenSize": 1024, "sequenceLength": 1024, "vocabularySize": 32000,
+    }  # fmt: skip
+    path, places = tmp_path / "job.yaml", tmp_path / "topology.yaml"
+    path.write_text(yaml.safe_dump(job))
+    text = (DATA / "topology.yaml").read_text()
+    places.write_text(
+        text.replace("cluster: {local: true}", "{cluster: {local: true}, accelerator: H100}")
+    )
+    result = run("plan", "-f", path, "--topology", places, "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert sum(json.loads(result.stdout)["layers"]) == 12
+
+
+def test_no_plan_says_which_data_centre_lacks_what(tmp_path):
+    places = tmp_path / "topology.yaml"
+    places.write_text((DATA / "topology.yaml").read_text().replace('gpus: "4"', 'gpus: "1"'))
+    result = run(*JOB, "--topology", places)
+    assert result.exit_code == 1
+    assert "dc-west has 1 free GPUs and one stage needs 2 (tensor 1 x data 2)" in " ".join(
+        result.stderr.split()
+    )
+    answer = run(*JOB, "--topology", places, "-o", "json")
+    assert answer.exit_code == 1
+    assert json.loads(answer.stdout)["reasons"][0]["code"] == "NoFeasiblePlacement"
+
+
+def fault(*arguments):
+    result = run(*arguments)
+    assert isinstance(result.exception, InputError), result.output
+    return str(result.exception)
+
+
+def replaced(tmp_path, name, old, new):
+    text = (DATA / name).read_text()
+    assert old in text
+    path = tmp_path / name
+    path.write_text(text.replace(old, new))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "sentence"),
+    [
+        ("job.yaml", "pipeline: 6", "pipeline: 0", "spec.parallelism.pipeline"),
+        ("job.yaml", "pipeline: 6", "pipes: 6", "spec.parallelism.pipes"),
+        ("job.yaml", '"forward": "2.586ms"', '"forward": "-2.586ms"', "is negative"),
+        ("job.yaml", "profile.json: |", "other.json: |", "has no key 'profile.json'"),
+        ("job.yaml", "{name: gpt-profile, n", "{name: other, n", "is not among the files"),
+        ("job.yaml", "kind: GeoTrainingJob", "kind: Job", "there is no GeoTrainingJob in -f"),
+        ("job.yaml", "metadata: {name: gpt,", "metadata: [name: gpt,", "is not YAML"),
+        ("job.yaml", "kind: ConfigMap", "what: ConfigMap", "document 2: not a Kubernetes object"),
+        ("topology.yaml", "kind: DataCenter", "kind: Pod", "there is no DataCenter"),
+        ("topology.yaml", 'gpus: "4"', 'gpus: "four"', "is 'four'; write a whole number"),
+        ("topology.yaml", 'annotations: {geotrain.io/gpus: "4"}', "{}", "is not YAML"),
+        ("topology.yaml", "status: {gpus", "status: {x", "no free GPUs are known"),
+        ("topology.yaml", "capacity: 100M,", "capacity: fast,", "bits per second"),
+    ],
+)
+def test_wrong_input_is_one_sentence(tmp_path, name, old, new, sentence):
+    paths = {each: DATA / each for each in ("job.yaml", "topology.yaml")}
+    paths[name] = replaced(tmp_path, name, old, new)
+    text = fault("plan", "-f", paths["job.yaml"], "--topology", paths["topology.yaml"])
+    assert sentence in text
+    assert "\n" not in text
+
+
+def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
+    assert fault("plan", "-f", "/missing.yaml") == (
+        "/missing.yaml cannot be read: No such file or directory"
+    )
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    assert "it is not UTF-8 text" in fault("plan", "-f", tmp_path / "binary.yaml")
+    (tmp_path / "list.yaml").write_text("kind: List\nitems: [1]\n")
+    assert "an item is not a Kubernetes object" in fault("plan", "-f", tmp_path / "list.yaml")
+    (tmp_path / "profile.yaml").write_text("[]\n")
+    assert "must hold one profile" in fault(*JOB, *TOPOLOGY, "--profile", tmp_path / "profile.yaml")
+    assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--csv", "/no/where.csv")
+    assert "is not supported" in fault(*JOB, *TOPOLOGY, "--gantt", tmp_path / "chart.xyz")
+
+
+def test_main_turns_what_is_raised_on_purpose_into_one_line_and_exit_code_2(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["geotrain", "plan", "-f", "/missing.yaml"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: /missing.yaml cannot be read: No such file or directory\n"
+    )
+
+
+def test_version_and_help():
+    assert run("version").stdout.startswith("0.")
+    text = run("--help").stdout
+    assert all(command in text for command in ("plan", "join", "version"))
+    assert "Context of the hub" in run("join", "--help").stdout
