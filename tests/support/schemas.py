@@ -92,7 +92,7 @@ def _beyond_size(schema: Schema) -> Iterator[tuple[Any, str]]:
     if least := schema.get("minItems"):
         yield [], f"should have at least {least} items"
     if most := schema.get("maxItems"):
-        yield [1] * (most + 1), f"must have at most {most} items"
+        yield [sample(schema["items"])] * (most + 1), f"must have at most {most} items"
     if least := schema.get("minProperties"):
         yield {}, f"should have at least {least} properties"
     if most := schema.get("maxProperties"):

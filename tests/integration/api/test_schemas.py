@@ -1,7 +1,10 @@
 """What a real API server makes of the CRDs: what it takes, what it refuses, what it explains."""
 
+import http.client
 import json
+import ssl
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from support import manifests, schemas
 from support.controlplane import ControlPlane, ControlPlaneError
 from support.manifests import with_field
+
+DryRun = Callable[[dict[str, Any]], str]
 
 pytestmark = pytest.mark.controlplane
 
@@ -153,15 +158,38 @@ def _await_served(plane: ControlPlane) -> None:
             time.sleep(0.2)
 
 
-def _dry_run(plane: ControlPlane, manifest: dict[str, Any]) -> None:
-    plane.kubectl(
-        "create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=json.dumps(manifest)
-    )
+@pytest.fixture(scope="module")
+def dry_run(server: ControlPlane) -> Iterator[DryRun]:
+    """Creates an object without keeping it, as kubectl does; gives what the server refuses.
+
+    One connection for all: starting kubectl for each of hundreds of objects takes minutes.
+    """
+    trust = ssl.create_default_context(cafile=str(server.certificate))
+    trust.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the self-made CA names no key id
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, context=trust, timeout=60)
+    plurals = {name: crd["spec"]["names"]["plural"] for name, crd in schemas.crds().items()}
+
+    def create(manifest: dict[str, Any]) -> str:
+        namespace = manifest["metadata"].get("namespace")
+        place = f"namespaces/{namespace}/" if namespace else ""
+        path = f"/apis/{manifest['apiVersion']}/{place}{plurals[manifest['kind']]}"
+        connection.request(
+            "POST",
+            f"{path}?dryRun=All&fieldValidation=Strict",
+            json.dumps(manifest),
+            {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"},
+        )
+        answer = connection.getresponse()
+        text = answer.read()
+        return "" if answer.status == 201 else str(json.loads(text)["message"])
+
+    yield create
+    connection.close()
 
 
 @pytest.mark.parametrize("manifest", [*manifests.examples(), FIXED], ids=lambda m: m["kind"])
-def test_a_good_example_is_accepted(server: ControlPlane, manifest: dict[str, Any]) -> None:
-    _dry_run(server, manifest)
+def test_a_good_example_is_accepted(dry_run: DryRun, manifest: dict[str, Any]) -> None:
+    assert dry_run(manifest) == ""
 
 
 @pytest.mark.parametrize(
@@ -178,26 +206,22 @@ def test_a_good_example_is_accepted(server: ControlPlane, manifest: dict[str, An
     ],
     ids=_label,
 )
-def test_what_is_right_is_accepted(server: ControlPlane, path: str, value: Any) -> None:
-    _dry_run(server, with_field(GTJ, path, value))
+def test_what_is_right_is_accepted(dry_run: DryRun, path: str, value: Any) -> None:
+    assert dry_run(with_field(GTJ, path, value)) == ""
 
 
 @pytest.mark.parametrize(("manifest", "path", "value", "message"), REFUSED, ids=_label)
 def test_what_is_wrong_is_refused_with_what_would_be_right(
-    server: ControlPlane, manifest: dict[str, Any], path: str, value: Any, message: str
+    dry_run: DryRun, manifest: dict[str, Any], path: str, value: Any, message: str
 ) -> None:
-    with pytest.raises(ControlPlaneError) as refusal:
-        _dry_run(server, with_field(manifest, path, value))
-    assert message in str(refusal.value)
+    assert message in dry_run(with_field(manifest, path, value))
 
 
 @pytest.mark.parametrize(("manifest", "path", "value", "message"), LIMITS, ids=_label)
 def test_what_is_beyond_a_limit_is_refused_with_the_limit(
-    server: ControlPlane, manifest: dict[str, Any], path: str, value: Any, message: str
+    dry_run: DryRun, manifest: dict[str, Any], path: str, value: Any, message: str
 ) -> None:
-    with pytest.raises(ControlPlaneError) as refusal:
-        _dry_run(server, with_field(manifest, path, value))
-    assert message in str(refusal.value)
+    assert message in dry_run(with_field(manifest, path, value))
 
 
 def test_every_rule_has_a_case() -> None:
