@@ -31,11 +31,11 @@ def status() -> None:
     bed = load()
     table = Table(box=None, header_style="bold", pad_edge=False)
     rows = clusters.status(bed)
-    table.add_column("data centre")
-    for heading in next(iter(rows.values())):
-        table.add_column(heading)
-    for name, state in rows.items():
-        table.add_row(f"{name}{' (hub)' if bed[name].hub else ''}", *state.values())
+    table.add_column("")
+    for name in rows:
+        table.add_column(f"{name} (hub)" if bed[name].hub else name)
+    for what in next(iter(rows.values())):
+        table.add_row(what, *(state[what] for state in rows.values()))
     console.print(table)
     console.print(clusters.window_note(bed))
 

@@ -69,6 +69,7 @@ def up(bed: Bed) -> None:
             each(missing, lambda dc: _create(dc, node_image))
     with step("join their pod networks by the WAN, start policies and accelerators", "25 s"):
         _furnish(bed, python_image, images.policy(node_image))
+    docker.favour()
     _export(bed)
     _remember(bed, node_image, python_image)
     console.print(f"[green]✓[/] the bed is up [dim]{time.monotonic() - begin:.1f} s[/]")
@@ -271,11 +272,10 @@ def _status_of(bed: Bed, dc: DataCenter) -> dict[str, str]:
         "node": "absent" if node is None else "running" if node.running else "stopped",
         "address": node.address if node else "",
         "api": "answers" if node and node.running and _answers(dc) else "no answer",
-        "round trip": ", ".join(
-            f"{far.name} {bed.wan.round_trip(dc.name, far.name) * 1e3:.1f} ms"
-            for far in bed.others(dc.name)
-        ),
     }
+    for far in bed.data_centers:
+        times = "" if far == dc else f"{bed.wan.round_trip(dc.name, far.name) * 1e3:.1f} ms"
+        state[f"RTT to {far.name}"] = times
     for kind in helpers.KINDS:
         state[kind] = docker.container_state(helpers.name_of(kind, dc)) or "absent"
     return state

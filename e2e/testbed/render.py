@@ -12,7 +12,7 @@ from e2e.testbed.config import Bed, DataCenter
 from geotrain.units import BitsPerSecond, Bytes
 
 # The kernel announces about this share of a socket's receive buffer as window (measured, Linux 6).
-WINDOW_SHARE_OF_BUFFER = 0.57
+WINDOW_SHARE_OF_BUFFER = 0.6
 SMALLEST_BUFFER = 4096  # bytes, the kernel's own default
 WAN_QUEUE_PACKETS = 2000  # above the packets in flight of all connections that fill the path
 FIRST_POD, LAST_POD = 2, 254  # the last byte of pods' addresses in a node's /24
