@@ -1,16 +1,12 @@
 """Fixtures: the ranks of a job, and the test bed's accelerator."""
 
 import contextlib
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from support import trainer_ranks
-
-ROOT = Path(__file__).parents[3]
+from support.accelerators import AcceleratorServer
 
 
 @pytest.fixture(scope="session")
@@ -31,30 +27,9 @@ def make_ranks(torch_python, tmp_path):
         yield make
 
 
-class AcceleratorServer:
-    """The test bed's accelerator as a process that can be restarted."""
-
-    def __init__(self, path):
-        self.path = path
-        self._process = None
-
-    def start(self):
-        self._process = subprocess.Popen(
-            [sys.executable, str(ROOT / "e2e/testbed/accelerator.py"), self.path],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout.readline() == "ready\n"
-
-    def stop(self):
-        self._process.terminate()
-        self._process.wait()
-        self._process.stdout.close()
-
-
 @pytest.fixture
 def accelerator(tmp_path):
-    server = AcceleratorServer(str(tmp_path / "accelerator.sock"))
+    server = AcceleratorServer(tmp_path / "accelerator.sock")
     server.start()
     yield server
     server.stop()

@@ -24,13 +24,6 @@ def profile(tmp_path):
     return str(path)
 
 
-def query_busy(path):
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
-        connection.sendall(b'{"query":"busy"}\n')
-        return json.loads(connection.makefile().readline())["devices"]
-
-
 def test_the_accelerator_is_held_for_the_profiles_time(make_ranks, profile, accelerator):
     ranks = make_ranks(2, 1, 3)
     ranks.start(
@@ -39,7 +32,7 @@ def test_the_accelerator_is_held_for_the_profiles_time(make_ranks, profile, acce
         GEOTRAIN_JOB="team-a/gpt",
     )
     assert ranks.wait() == [0, 0], ranks.errors(0)
-    devices = query_busy(accelerator.path)
+    devices = accelerator.busy()
     assert set(devices) == {"team-a_gpt_r0", "team-a_gpt_r1"}
     for device in devices.values():
         # forward 10 ms, backward 10 + 12 + 8 ms with recompute, the optimizer's step 5 ms
