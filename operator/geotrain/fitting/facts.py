@@ -10,6 +10,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 Resources: TypeAlias = Mapping[str, int]
+Asked: TypeAlias = tuple[tuple[str, int], ...]
+"""Resources with the amounts that are asked for, all above 0."""
 PodKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
 JobKey: TypeAlias = tuple[str, str]
@@ -125,6 +127,11 @@ class PodFacts:
     def ended(self) -> bool:
         """Ended pods hold nothing on their node."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def asked(self) -> Asked:
+        """What the pod asks for; what it asks none of does not matter to it."""
+        return tuple((name, amount) for name, amount in self.requests.items() if amount > 0)
 
     @property
     def shape(self) -> Hashable:

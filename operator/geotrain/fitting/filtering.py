@@ -7,8 +7,9 @@ waiting training gang could use.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from geotrain.fitting.facts import PodFacts, Resources, Role
+from geotrain.fitting.facts import Asked, PodFacts, Role
 from geotrain.fitting.gang import with_promised
 from geotrain.fitting.occupancy import Occupancy
 from geotrain.fitting.quantities import show_amount
@@ -29,8 +30,7 @@ class Filtered:
     retry: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _No:
+class _No(NamedTuple):
     """A refusal of one node; ``lasting`` until somebody changes node or pod."""
 
     why: str
@@ -52,8 +52,9 @@ def _filter_training(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) 
     passed: list[str] = []
     failed: dict[str, str] = {}
     retry = ""
+    asked = pod.asked
     for name in names:
-        no = _refusal(pod, name, occupancy)
+        no = _refusal(pod, name, occupancy, asked)
         if no is None:
             passed.append(name)
         else:
@@ -97,11 +98,12 @@ def _precedes(other: PodFacts, pod: PodFacts) -> bool:
 
 
 def _prefill_refusal(pod: PodFacts, name: str, occupancy: Occupancy) -> _No | None:
-    no = _refusal(pod, name, occupancy, sparing=True)
+    no = _refusal(pod, name, occupancy, pod.asked, sparing=True)
     if no is not None:
         return no
-    promised = reserved(occupancy).get(name)
-    if promised and _shortage(pod, occupancy.free(name, sparing=True), promised):
+    promised = reserved(occupancy).get(name, {})
+    beyond = tuple((resource, amount + promised.get(resource, 0)) for resource, amount in pod.asked)
+    if promised and occupancy.shortage(name, beyond, sparing=True):
         return _No("node has no room but what waiting training needs", lasting=False)
     return None
 
@@ -125,23 +127,14 @@ def reserved(occupancy: Occupancy) -> dict[str, dict[str, int]]:
 
 
 def _refusal(
-    pod: PodFacts, name: str, occupancy: Occupancy, *, sparing: bool = False
+    pod: PodFacts, name: str, occupancy: Occupancy, asked: Asked, *, sparing: bool = False
 ) -> _No | None:
     """Why a node takes the pod neither now nor after prefill left, or None."""
     node = occupancy.nodes.get(name)
     if node is None:
         return _No("node is not in the extender's cache yet", lasting=False)
-    if why := refusal(pod, node):
+    why = refusal(pod, node)
+    if why is not None:
         return _No(f"node {why}", lasting=True)
-    if why := _shortage(pod, occupancy.free(name, sparing=sparing)):
-        return _No(f"node {why}", lasting=False)
-    return None
-
-
-def _shortage(pod: PodFacts, free: Resources, taken: Resources | None = None) -> str | None:
-    """What is missing for the pod, or None. Resources that it does not ask for do not matter."""
-    for resource, amount in pod.requests.items():
-        have = free.get(resource, 0) - (taken.get(resource, 0) if taken else 0)
-        if 0 < amount > have:
-            return f"lacks {show_amount(resource, amount - have)}"
-    return None
+    short = occupancy.shortage(name, asked, sparing=sparing)
+    return None if short is None else _No(f"node lacks {show_amount(*short)}", lasting=False)

@@ -7,7 +7,7 @@ when training needs the room). Pods that ended take nothing; pods that are being
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from geotrain.fitting.facts import JobKey, NodeFacts, PodFacts, PodKey, Resources, Role
+from geotrain.fitting.facts import Asked, JobKey, NodeFacts, PodFacts, PodKey, Resources, Role
 
 _Place = tuple[JobKey, int | None]
 _NOTHING: Resources = {}
@@ -23,7 +23,7 @@ class Occupancy:
         self._on: defaultdict[str, dict[PodKey, PodFacts]] = defaultdict(dict)
         self._firm: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._soft: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self._ranks: dict[_Place, PodFacts] = {}
+        self._ranks: defaultdict[JobKey, dict[int, PodFacts]] = defaultdict(dict)
         self._beside: defaultdict[_Place, dict[PodKey, PodFacts]] = defaultdict(dict)
         self._waiting: dict[PodKey, PodFacts] = {}
         for node in nodes:
@@ -60,7 +60,7 @@ class Occupancy:
         self._on[pod.node][pod.key] = pod
         self._count(pod, 1)
         if pod.role is Role.TRAINING and pod.rank is not None:
-            self._ranks[pod.job_key, pod.rank] = pod
+            self._ranks[pod.job_key][pod.rank] = pod
 
     def drop_pod(self, key: PodKey) -> None:
         """Forget a pod."""
@@ -73,8 +73,7 @@ class Occupancy:
             self._beside[place].pop(key, None)
             if not self._beside[place]:
                 del self._beside[place]
-        if self._ranks.get((pod.job_key, pod.rank)) is pod:
-            del self._ranks[pod.job_key, pod.rank]
+        self._drop_rank(pod)
         if key in self._on.get(pod.node, ()):
             self._leave(pod)
 
@@ -103,18 +102,43 @@ class Occupancy:
                 free[name] = free.get(name, 0) - amount
         return free
 
+    def shortage(self, node: str, asked: Asked, *, sparing: bool = False) -> tuple[str, int] | None:
+        """The first resource of which a node has too little, and how much; None if it fits.
+
+        As ``free``, without making a dictionary: it is asked for every node of a cluster.
+        """
+        facts, firm = self._nodes.get(node), self._firm.get(node, _NOTHING)
+        offers = facts.allocatable if facts else _NOTHING
+        soft = self._soft.get(node, _NOTHING) if sparing else _NOTHING
+        for name, amount in asked:
+            lacking = amount - offers.get(name, 0) + firm.get(name, 0) + soft.get(name, 0)
+            if lacking > 0:
+                return name, lacking
+        return None
+
     def waiting(self) -> Collection[PodFacts]:
         """Training pods without a node, gated or not."""
         return self._waiting.values()
 
     def rank(self, job: JobKey, rank: int) -> PodFacts | None:
         """The bound pod of a training rank, unless it is ending."""
-        pod = self._ranks.get((job, rank))
+        pod = self._ranks.get(job, {}).get(rank)
         return None if pod is None or pod.terminating else pod
+
+    def ranks(self, job: JobKey) -> Collection[PodFacts]:
+        """The bound pods of a training job that have not ended."""
+        return self._ranks.get(job, {}).values()
 
     def beside(self, job: JobKey, rank: int) -> Collection[PodFacts]:
         """The prefill pods that share, or want to share, a rank's GPUs."""
         return self._beside.get((job, rank), {}).values()
+
+    def _drop_rank(self, pod: PodFacts) -> None:
+        ranks = self._ranks.get(pod.job_key, {})
+        if pod.rank is not None and ranks.get(pod.rank) is pod:
+            del ranks[pod.rank]
+            if not ranks:
+                del self._ranks[pod.job_key]
 
     def _leave(self, pod: PodFacts) -> None:
         """Take a pod off its node, and the node's sums with the last one."""

@@ -12,12 +12,12 @@ A prefill pod has one node to go to: 10. Cell mates (the replicas of a stage) ne
 plan puts them into one data centre, and the filter keeps them there.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from geotrain.fitting.facts import PodFacts, Role
+from geotrain.fitting.facts import Asked, PodFacts, Resources, Role
 from geotrain.fitting.occupancy import Occupancy
-from geotrain.fitting.victims import victims
 from geotrain.fitting.whatif import slots
 
 TOP: Final = 10
@@ -27,31 +27,30 @@ def prioritize(pod: PodFacts, names: Sequence[str], occupancy: Occupancy) -> dic
     """A score for each of the nodes, all of which passed the filter."""
     if pod.role is not Role.TRAINING:
         return dict.fromkeys(names, TOP)
-    joining = sum(p.key != pod.key and p.shape == pod.shape for p in _waiting_mates(pod, occupancy))
-    company = {name: _company(pod, name, joining, occupancy) for name in names}
+    asked = pod.asked
+    there, joining = _mates(pod, occupancy), _joining(pod, occupancy)
+    free = {name: occupancy.free(name) for name in names}
+    company = {
+        name: there[name] + min(joining, max(0, slots(left, pod) - 1)) if joining else there[name]
+        for name, left in free.items()
+    }
     best = max(company.values(), default=0) or 1
     return {
         name: round(
             6 * company[name] / best
-            + 2 * (victims(occupancy, name, pod.requests) == ())
-            + 2 * _packed(pod, name, occupancy)
+            + 2 * (occupancy.shortage(name, asked, sparing=True) is None)
+            + 2 * _packed(asked, left, _offers(name, occupancy))
         )
-        for name in names
+        for name, left in free.items()
     }
 
 
-def _waiting_mates(pod: PodFacts, occupancy: Occupancy) -> list[PodFacts]:
-    return [mate for mate in occupancy.waiting() if mate.job_key == pod.job_key]
-
-
-def _company(pod: PodFacts, name: str, joining: int, occupancy: Occupancy) -> int:
-    """Points for the job's pods that are there, and for those that still can be."""
-    there = sum(
-        2 if _neighbours(mate, pod) else 1
-        for mate in occupancy.pods_on(name)
-        if mate.role is Role.TRAINING and mate.job_key == pod.job_key
-    )
-    return there + min(joining, max(0, slots(occupancy.free(name), pod) - 1))
+def _mates(pod: PodFacts, occupancy: Occupancy) -> Counter[str]:
+    """Points by node for the job's pods that are there."""
+    points: Counter[str] = Counter()
+    for mate in occupancy.ranks(pod.job_key):
+        points[mate.node] += 2 if _neighbours(mate, pod) else 1
+    return points
 
 
 def _neighbours(one: PodFacts, other: PodFacts) -> bool:
@@ -61,14 +60,22 @@ def _neighbours(one: PodFacts, other: PodFacts) -> bool:
     return one.replica == other.replica and abs(one.stage - other.stage) == 1
 
 
-def _packed(pod: PodFacts, name: str, occupancy: Occupancy) -> float:
+def _joining(pod: PodFacts, occupancy: Occupancy) -> int:
+    """How many pods of the job that could go to the same nodes are still waiting."""
+    mates = [p for p in occupancy.waiting() if p.job_key == pod.job_key and p.key != pod.key]
+    return sum(mate.shape == pod.shape for mate in mates)
+
+
+def _offers(name: str, occupancy: Occupancy) -> Resources:
+    node = occupancy.nodes.get(name)
+    return node.allocatable if node else {}
+
+
+def _packed(asked: Asked, left: Resources, offers: Resources) -> float:
     """The highest use of a requested resource with the pod on the node, 0 to 1."""
-    node, free = occupancy.nodes.get(name), occupancy.free(name)
-    if node is None:
-        return 0.0
-    used = (
-        (node.allocatable[resource] - free[resource] + amount) / node.allocatable[resource]
-        for resource, amount in pod.requests.items()
-        if amount > 0 and node.allocatable.get(resource)
-    )
-    return min(1.0, max(used, default=0.0))
+    used = 0.0
+    for resource, amount in asked:
+        offer = offers.get(resource, 0)
+        if offer:
+            used = max(used, (offer - left[resource] + amount) / offer)
+    return min(1.0, used)

@@ -81,8 +81,7 @@ class WhatIf:
 
 def slots(free: Resources, pod: PodFacts) -> int:
     """How many pods of this shape go into what is free."""
-    asked = ((name, amount) for name, amount in pod.requests.items() if amount > 0)
-    return min((free.get(name, 0) // amount for name, amount in asked), default=sys.maxsize)
+    return min((free.get(name, 0) // amount for name, amount in pod.asked), default=sys.maxsize)
 
 
 def _share(pod: PodFacts, node: NodeFacts) -> float:

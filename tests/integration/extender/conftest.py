@@ -17,13 +17,7 @@ import yaml
 from geotrain.api import labels
 from support.controlplane import ControlPlane, free_ports
 
-PATIENCE = 60.0  # seconds; the cores are shared
-_START = """
-import asyncio, sys
-from pathlib import Path
-from geotrain.roles.extender.app import run
-asyncio.run(run(Path(sys.argv[1]), port=int(sys.argv[2])))
-"""
+PATIENCE = 120.0  # seconds; a second is usual, a busy machine takes longer
 _ROLE = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRole",
@@ -40,7 +34,7 @@ _BINDING = {
 
 
 def eventually(question: Callable[[], Any]) -> Any:
-    """The first answer that is true. Fails after a minute."""
+    """The first answer that is true. Fails when patience ends."""
     end = time.monotonic() + PATIENCE
     while True:
         if answer := question():
@@ -58,7 +52,8 @@ class Extender:
         self.port = port
 
     def start(self) -> None:
-        command = [sys.executable, "-P", "-c", _START, str(self._kubeconfig), str(self.port)]
+        arguments = [f"--kubeconfig={self._kubeconfig}", f"--port={self.port}"]
+        command = [sys.executable, "-P", "-m", "geotrain", "extender", *arguments]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         eventually(self.ready)
