@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replays a request trace against a router, open loop: requests come when they came, come what may.
 
-    replay_trace.py --url http://chat-router.team-a.svc --model llama --requests 200 --speed 2
+    replay_trace.py --url http://chat-router.team-a.svc:8080 --requests 200 --speed 2
 
 Reads a CSV with the columns TIMESTAMP, ContextTokens and GeneratedTokens (the Azure LLM inference
 trace), sends each prompt as token ids of that count to /v1/completions as a stream, and prints one
@@ -104,6 +104,7 @@ async def replay(url: str, model: str, arrivals: Sequence[Arrival], timeout: flo
     limits = aiohttp.ClientTimeout(total=timeout)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(timeout=limits, connector=connector) as session:
+        model = model or await _first_model(session, url)
         begin = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for number, arrival in enumerate(arrivals):
@@ -116,6 +117,11 @@ async def replay(url: str, model: str, arrivals: Sequence[Arrival], timeout: flo
                 }
                 group.create_task(_send(session, f"{url}/v1/completions", body, outcome))
     return outcome
+
+
+async def _first_model(session: aiohttp.ClientSession, url: str) -> str:
+    async with session.get(f"{url}/v1/models", raise_for_status=True) as response:
+        return str((await response.json())["data"][0]["id"])
 
 
 async def _send(
@@ -157,7 +163,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--url", required=True, help="base URL of the router")
-    parser.add_argument("--model", default="default", help="model to ask for")
+    parser.add_argument("--model", default="", help="model to ask for; default: the router's own")
     parser.add_argument("--trace", type=Path, default=TRACE, help="CSV to replay")
     parser.add_argument("--requests", type=int, default=200, help="how many of its requests")
     parser.add_argument("--speed", type=float, default=1.0, help="2: twice as fast as they came")

@@ -17,8 +17,6 @@ async def replay(client, *arguments):
         replay_trace.__file__,
         "--url",
         client.url,
-        "--model",
-        "m",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -44,7 +42,7 @@ async def test_a_trace_is_replayed_at_its_pace_and_summed_up(router):
 
 async def test_what_is_refused_is_counted_by_reason(router):
     client = await router()
-    status, summary = await replay(client, "--requests", "3", "--speed", "100")
+    status, summary = await replay(client, "--requests", "3", "--speed", "100", "--model", "m")
     assert status == 0
     assert (summary["served"], summary["refused"]) == (0, 3)
     assert summary["refusals"] == {"NoWorker": 3}

@@ -104,7 +104,7 @@ def test_a_pool_serves_when_router_and_workers_are_ready(serving):
         ("dc-east", 2, 2),
         ("dc-west", 2, 2),
     ]
-    assert status.endpoint == "http://chat-router.team-a.svc"
+    assert status.endpoint == "http://chat-router.team-a.svc:8080"
     assert status.job == "gpt"
 
 

@@ -15,7 +15,6 @@ from geotrain.roles.controller.decision import Manifest
 _CONFIG: Final = "geotrain-config"
 _NODE: Final = "geotrain-node"
 _LEAVE_WITHIN: Final = 5  # seconds: a training gang may wait for the room
-_PORT_SERVICE: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def worker_name(pool: str, slot: Slot) -> str:
 
 def endpoint(pool: PrefillPool) -> str:
     """Where clients on the hub find the router."""
-    return f"http://{router_name(pool.name)}.{pool.namespace}.svc"
+    return f"http://{router_name(pool.name)}.{pool.namespace}.svc:{labels.PORT_ROUTER}"
 
 
 def profile_text(profile: PrefillProfile) -> str:
@@ -176,7 +175,7 @@ def router_service(parts: Parts) -> Manifest:
             "ports": [
                 {
                     "name": "http",
-                    "port": _PORT_SERVICE,
+                    "port": labels.PORT_ROUTER,
                     "targetPort": labels.PORT_ROUTER,
                     "protocol": "TCP",
                 }
