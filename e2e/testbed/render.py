@@ -174,6 +174,8 @@ def _wan_lines(side: Side, own_address: str, bed: Bed, pod_cidr: str) -> list[st
         f"for _ in $(seq 100); do ip link show {device} > /dev/null 2>&1 && break; sleep 0.1; done",
         f"ip link set {device} up txqueuelen {WAN_QUEUE_PACKETS}",
         f"for d in all {device} eth0; do echo 0 > /proc/sys/net/ipv4/conf/$d/rp_filter; done",
+        # What the node itself sends comes back out of the device with the node's own address.
+        f"echo 1 > /proc/sys/net/ipv4/conf/{device}/accept_local",
         f"ip rule show | grep -q 'iif {device} ' || ip rule add iif {device} lookup {TABLE}",
         f"ip route replace {side.node_address} dev eth0 scope link table {TABLE}",
         f"ip route replace {side.pod_subnet} via {side.node_address} dev eth0 onlink table {TABLE}",
