@@ -47,6 +47,7 @@ class FakeCluster:
         self._versions = itertools.count(1)
         self._watchers: list[tuple[ApiResource, str, str, asyncio.Queue[Change | None]]] = []
         self._failures: list[tuple[str, ClusterError]] = []
+        self._later: list[list[Any]] = []
         self._down = False
 
     # What tests do.
@@ -70,6 +71,10 @@ class FakeCluster:
     def fail_next(self, verb: str, error: ClusterError, times: int = 1) -> None:
         """Let the next calls of a verb (get, list, create, apply, patch, delete, proxy) fail."""
         self._failures += [(verb, error)] * times
+
+    def fail_after(self, verb: str, calls: int, error: ClusterError) -> None:
+        """Let one call of a verb fail, after so many that succeed."""
+        self._later.append([verb, calls, error])
 
     @property
     def down(self) -> bool:
@@ -186,6 +191,11 @@ class FakeCluster:
         self.calls.append((verb, resource.plural, name))
         if self._down:
             raise Unreachable(f"{self.name} does not answer")
+        for later in [each for each in self._later if each[0] == verb]:
+            later[1] -= 1
+            if later[1] < 0:
+                self._later.remove(later)
+                raise later[2]
         for index, (failing, error) in enumerate(self._failures):
             if failing == verb:
                 del self._failures[index]

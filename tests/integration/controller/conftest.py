@@ -1,19 +1,73 @@
-"""Control planes for the controller's tests: one hub and two members, kept for the whole folder."""
+"""Control planes for the controller's tests: a hub and two members with schedulers and kubelets."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from support.controlplane import ControlPlane, ProgramsMissingError
+from geotrain.adapters import credentials
+from geotrain.adapters.cluster import HttpCluster
+from geotrain.api import labels
+from support import manifests
+from support.controlplane import ControlPlane
+from support.world import CENTERS, GPU, profile, secret
+
+ROOT = Path(__file__).parents[3]
+SCHEDULER = {"profiles": [{"schedulerName": labels.SCHEDULER_NAME}]}
+LINKS = (("dc-west", "dc-central"), ("dc-central", "dc-east"), ("dc-west", "dc-east"))
 
 
-@pytest.fixture(scope="package")
-def hub_plane(tmp_path_factory):
-    yield from plane(tmp_path_factory.mktemp("hub"))
+@pytest.fixture(scope="module")
+def hub_plane(control_plane_factory):
+    """One bare control plane."""
+    return control_plane_factory()
 
 
-def plane(directory, **options):
-    try:
-        started = ControlPlane(directory, **options)
-    except ProgramsMissingError as error:
-        pytest.skip(str(error))
-    with started:
-        yield started
+@pytest.fixture(scope="module")
+def planes(control_plane_factory):
+    """The hub (dc-central) and two members, each with one node of 4 GPUs, registered on the hub."""
+    started = {name: _member(control_plane_factory, name) for name in CENTERS}
+    hub = started["dc-central"]
+    for path in sorted((ROOT / "crds").glob("*.yaml")):
+        hub.kubectl("apply", "--server-side", "-f", str(path))
+    hub.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    hub.kubectl("create", "namespace", "geotrain-system")
+    hub.kubectl("create", "namespace", "team-a")
+    hub.apply(profile(), *_registrations(started))
+    return started
+
+
+@pytest.fixture
+async def clusters(planes):
+    """The planes' APIs as the administrator sees them."""
+    made = {n: HttpCluster(credentials.from_file(p.kubeconfig)) for n, p in planes.items()}
+    yield made
+    for each in made.values():
+        await each.close()
+
+
+def _member(factory: Any, name: str) -> ControlPlane:
+    resources = {GPU: "4", labels.MANAGED_RESOURCE: "110"}
+    nodes = {f"{name}-node": ({labels.DATA_CENTER: name}, resources)}
+    plane: ControlPlane = factory(
+        scheduler=SCHEDULER, nodes=nodes, controller_manager=name == "dc-central"
+    )
+    for each in (labels.PRIORITY_TRAINING, labels.PRIORITY_PREFILL):
+        plane.kubectl("create", "priorityclass", each, "--value=1000")
+    return plane
+
+
+def _registrations(started: dict[str, ControlPlane]) -> list[dict[str, Any]]:
+    made = []
+    for name, plane in started.items():
+        center = manifests.data_center(name, gpuResource=GPU)
+        if name != "dc-central":
+            ref = {"namespace": "geotrain-system", "name": name}
+            center["spec"]["cluster"] = {"kubeconfigSecretRef": ref}
+            made.append(secret(name, yaml.safe_dump(yaml.safe_load(plane.kubeconfig.read_text()))))
+        made.append(center)
+    for source, target in LINKS:
+        ends = {"from": source, "to": target}
+        made.append(manifests.wan_link(f"{source}-{target}", **ends))
+    return made

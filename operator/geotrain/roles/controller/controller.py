@@ -80,7 +80,7 @@ class Controller:
             hub, self.members, Planner(), settings.sidecar_image, settings.settle_timeout
         )
         self._pools = PoolObserver(hub, self.members, self.observer, clock, settings.sidecar_image)
-        self.queue: WorkQueue[Key] = WorkQueue(self._work)
+        self.queue: WorkQueue[Key] = WorkQueue(self.look)
         self._applier = Applier(self._target, clock)
         self._reports = Reports(self.members, clock)
         self._admission = asyncio.Lock()
@@ -137,7 +137,8 @@ class Controller:
         if resource == NODES or (resource == PODS and _gives_room(change)):
             self._wake_waiting()
 
-    async def _work(self, key: Key) -> Seconds | None:
+    async def look(self, key: Key) -> Seconds | None:
+        """Reconcile one object; returns after how long to look again, None to wait for a change."""
         try:
             manifest = await self._hub.get(key.resource, key.namespace, key.name)
         except NotFound:

@@ -32,7 +32,8 @@ def register(registry: kopf.OperatorRegistry, controller: Controller) -> None:
 def configure(settings: kopf.OperatorSettings) -> None:
     """One active controller for each hub (the Deployment sees to that), under our own names."""
     settings.peering.standalone = True
-    settings.persistence.finalizer = labels.FINALIZER
+    # kopf takes its own finalizer off where no handler of its needs it, so it must not be ours.
+    settings.persistence.finalizer = f"{labels.GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=labels.GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=labels.GROUP)
     settings.posting.enabled = False  # events come from decisions, not from log lines

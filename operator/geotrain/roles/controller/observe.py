@@ -31,7 +31,7 @@ from geotrain.roles.controller.members import Members, Site
 from geotrain.roles.controller.observed import Member, Observed, PlanFault
 from geotrain.roles.controller.planner import Planner
 from geotrain.roles.controller.ports import Cluster
-from geotrain.roles.controller.room import free_gpus
+from geotrain.roles.controller.room import free_gpus, shortages
 from geotrain.units import Seconds
 
 _HUB_KINDS: Final = ("BandwidthSchedule",)
@@ -154,7 +154,7 @@ class Observer:
         answer = await self.planner.plan(observed.job, inputs)
         if isinstance(answer, Planned):
             return replace(observed, planned=answer)
-        return replace(observed, plan_fault=_with_silent(answer, observed.members))
+        return replace(observed, plan_fault=_explained(answer, observed))
 
     async def _inputs(self, observed: Observed) -> Inputs:
         job, members = observed.job, observed.members
@@ -211,7 +211,10 @@ def _without(member: Member, uids: set[str]) -> Member:
     return replace(member, owned=kept)
 
 
-def _with_silent(fault: PlanFault, members: Mapping[str, Member]) -> PlanFault:
-    """Members that do not answer have no GPUs to give; the user should know which."""
+def _explained(fault: PlanFault, observed: Observed) -> PlanFault:
+    """The planner only counts GPUs; the user should know why a data centre has none to give."""
+    members = observed.members
     silent = [f"{m.name} is left out: {m.fault}" for m in members.values() if not m.reachable]
-    return replace(fault, message="; ".join([fault.message, *silent]))
+    placing = fault.reason == Reason.NO_FEASIBLE_PLACEMENT
+    lacking = shortages(observed.job, members) if placing else []
+    return replace(fault, message="; ".join([fault.message, *lacking, *silent]))

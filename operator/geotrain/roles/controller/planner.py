@@ -38,7 +38,11 @@ class Planner:
 
 
 def fault(answer: Infeasible) -> PlanFault:
-    """A refusal as the condition says it: the first reason's code, all reasons' sentences."""
+    """A refusal as the condition says it: the first reason's code, and each sentence once."""
     code = answer.reasons[0].code
     reason = next((r for r in Reason if r == code), Reason.NO_FEASIBLE_PLACEMENT)
-    return PlanFault(reason, "; ".join(each.sentence for each in answer.reasons))
+    message = ""
+    for each in answer.reasons:
+        if each.sentence not in message:
+            message = f"{message}; {each.sentence}" if message else each.sentence
+    return PlanFault(reason, message)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from geotrain.api import labels
 from geotrain.api.facts import pod_from_manifest
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
-from geotrain.fitting import PodFacts
+from geotrain.fitting import Misfit, PodFacts, fits
 from geotrain.fitting.gang import with_promised
 from geotrain.fitting.whatif import slots
 from geotrain.roles.controller.children.pods import SIDECAR_RESOURCES
@@ -20,6 +20,16 @@ from geotrain.roles.controller.observed import Member
 def free_gpus(job: GeoTrainingJob, members: Mapping[str, Member]) -> dict[str, int]:
     """GPUs that the job could take, by data centre; those that cannot be seen are left out."""
     return {name: _in_member(job, member) for name, member in members.items() if member.reachable}
+
+
+def shortages(job: GeoTrainingJob, members: Mapping[str, Member]) -> list[str]:
+    """What data centres lack in which not one pod of the job fits, for whatever reason."""
+    told: list[str] = []
+    for _, member in sorted(members.items()):
+        if member.reachable:
+            answer = fits(member.occupancy, [prototype(job, member.data_center)])
+            told += [r.sentence for r in answer.reasons] if isinstance(answer, Misfit) else []
+    return told
 
 
 def prototype(job: GeoTrainingJob, data_center: DataCenter) -> PodFacts:

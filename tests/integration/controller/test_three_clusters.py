@@ -1,0 +1,241 @@
+"""The controller on three real API servers with real schedulers; kwok plays the kubelets."""
+
+import asyncio
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from geotrain.adapters import credentials
+from geotrain.api import labels
+from geotrain.api.objects import (
+    BANDWIDTH_SCHEDULES,
+    CONFIG_MAPS,
+    DATA_CENTERS,
+    ENDPOINT_SLICES,
+    EVENTS,
+    NETWORK_POLICIES,
+    PODS,
+    SERVICES,
+    TRAINING_JOBS,
+    WAN_LINKS,
+)
+from geotrain.errors import NotFound
+from geotrain.roles.controller import app
+from geotrain.settings import Settings
+from support.world import CENTERS, job
+
+pytestmark = pytest.mark.controlplane
+
+OURS = f"{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
+PATIENCE = 90.0  # seconds; a step takes one to three, more where the cores are shared
+SETTINGS = {"controller": {"healthPort": 0, "contactPeriod": 1.0}, "log": {"form": "text"}}
+OPERATOR = Path(__file__).parents[3] / "operator"
+
+
+@contextlib.asynccontextmanager
+async def controller(planes):
+    access = credentials.from_file(planes["dc-central"].kubeconfig)
+    settings = Settings.from_document(SETTINGS)
+    task = asyncio.create_task(app.run(access, settings, "geotrain-system"))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(what, check, patience=PATIENCE):
+    """Wait until ``check`` gives something true, which is returned."""
+    end = time.monotonic() + patience
+    while True:
+        found = await check()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"not so after {patience} s: {what}")
+        await asyncio.sleep(0.2)
+
+
+class Look:
+    """What a user sees."""
+
+    def __init__(self, clusters):
+        self.clusters, self.hub = clusters, clusters["dc-central"]
+
+    async def status(self):
+        try:
+            return (await self.hub.get(TRAINING_JOBS, "team-a", "gpt")).get("status", {})
+        except NotFound:
+            return None
+
+    async def reach(self, phase, patience=PATIENCE):
+        async def check():
+            status = await self.status()
+            return status if status and status.get("phase") == phase else None
+
+        try:
+            return await until(phase, check, patience)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {await self.status()}") from None
+
+    async def pods(self):
+        found = {}
+        for name, cluster in self.clusters.items():
+            for pod in await cluster.list(PODS, "team-a"):
+                found[name, pod["metadata"]["name"]] = pod
+        return found
+
+    async def left(self):
+        return [
+            f"{name}: {resource}/{each['metadata']['name']}"
+            for name, cluster in self.clusters.items()
+            for resource in (PODS, SERVICES, ENDPOINT_SLICES, NETWORK_POLICIES, CONFIG_MAPS)
+            for each in await cluster.list(resource, "team-a", OURS)
+        ] + [o["metadata"]["name"] for o in await self.hub.list(BANDWIDTH_SCHEDULES)]
+
+    async def clean(self):
+        return not await self.left()
+
+
+@pytest.fixture
+async def look(clusters):
+    seen = Look(clusters)
+    yield seen
+    with contextlib.suppress(NotFound):
+        await seen.hub.patch(TRAINING_JOBS, "team-a", "gpt", {"metadata": {"finalizers": []}})
+        await seen.hub.delete(TRAINING_JOBS, "team-a", "gpt")
+    for cluster in clusters.values():
+        for resource in (PODS, SERVICES, ENDPOINT_SLICES, NETWORK_POLICIES, CONFIG_MAPS):
+            for each in await cluster.list(resource, "team-a", OURS):
+                with contextlib.suppress(NotFound):
+                    await cluster.delete(resource, "team-a", each["metadata"]["name"], grace=0)
+
+
+async def test_a_job_lives_and_leaves_nothing(planes, look):
+    async with controller(planes):
+        await look.hub.create(TRAINING_JOBS, job())
+        await look.reach("Running")
+        pods = await look.pods()
+        assert sorted(name for _, name in pods) == sorted(f"gpt-r{n}" for n in range(12))
+        assert [sum(c == center for c, _ in pods) for center in CENTERS] == [4, 4, 4]
+
+        async def endpoints():
+            for cluster in look.clusters.values():
+                slices = await cluster.list(ENDPOINT_SLICES, "team-a", OURS)
+                if sum(len(each["endpoints"]) for each in slices) != 12:
+                    return False
+            return True
+
+        await until("endpoints of all ranks everywhere", endpoints)
+
+        lost = next(iter(pods))
+        await look.clusters[lost[0]].delete(PODS, "team-a", lost[1], grace=0)
+
+        async def restarted():
+            return (await look.status()).get("attempt") == 1
+
+        await until("a second attempt", restarted)
+        await look.reach("Running")
+        assert len(await look.pods()) == 12
+
+        await look.hub.patch(TRAINING_JOBS, "team-a", "gpt", {"spec": {"suspend": True}})
+        await look.reach("Suspended")
+        await until("nothing of a suspended job", look.clean)
+        await look.hub.patch(TRAINING_JOBS, "team-a", "gpt", {"spec": {"suspend": False}})
+        await look.reach("Running")
+
+        await look.hub.delete(TRAINING_JOBS, "team-a", "gpt")
+
+        async def gone():
+            return await look.status() is None
+
+        await until("the job gone", gone)
+        assert await look.left() == []
+
+
+async def test_data_centers_and_links_have_a_status(planes, look):
+    async with controller(planes):
+
+        async def counted():
+            centers = await look.hub.list(DATA_CENTERS)
+            counts = [c.get("status", {}).get("gpus") for c in centers]
+            return counts == [{"capacity": 4, "allocatable": 4, "free": 4}] * 3 and centers
+
+        for each in await until("GPUs of all data centres", counted):
+            conditions = {c["type"]: c["reason"] for c in each["status"]["conditions"]}
+            assert conditions == {"Reachable": "Contacted", "AgentsReady": "SchedulerMissing"}
+
+        async def judged():
+            return all(w.get("status") for w in await look.hub.list(WAN_LINKS))
+
+        await until("a status of all links", judged)
+
+
+async def test_a_job_that_cannot_be_placed_says_why_within_half_a_minute(planes, look):
+    async with controller(planes):
+        await look.hub.create(TRAINING_JOBS, job(parallelism={"data": 4, "pipeline": 6}))
+
+        async def told():
+            events = await look.hub.list(EVENTS, "team-a")
+            return [e["message"] for e in events if e["reason"] == "NoFeasiblePlacement"]
+
+        (message, *_) = await until("an event", told, patience=30.0)
+        assert "dc-west has 4 free GPUs" in message
+        described = planes["dc-central"].kubectl("describe", "gtj", "gpt", "-n", "team-a")
+        assert "NoFeasiblePlacement" in described
+        assert await look.left() == []
+
+
+async def test_a_controller_killed_ten_times_while_it_places_creates_nothing_twice(
+    planes, look, tmp_path
+):
+    """SIGKILL at random moments; whatever was half done is found and finished."""
+    moments = random.Random(7)
+    await look.hub.create(TRAINING_JOBS, job())
+    created = set()
+    for number in range(10):
+        process = start(planes, tmp_path, f"killed-{number}")
+        try:
+            await asyncio.sleep(moments.uniform(1.0, 4.0))
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        created |= {(k, p["metadata"]["uid"]) for k, p in (await look.pods()).items()}
+    process = start(planes, tmp_path, "last")
+
+    async def started():
+        return "kopf watches" in (tmp_path / "last.log").read_text()
+
+    try:
+        await until("the last controller", started)
+        status = await look.reach("Running")
+    finally:
+        process.terminate()
+        ended = process.wait(30)
+    pods = await look.pods()
+    assert ended == 0, (tmp_path / "last.log").read_text()
+    assert len(pods) == 12
+    assert status["attempt"] == 0
+    assert created <= {(key, pod["metadata"]["uid"]) for key, pod in pods.items()}
+    assert len(await look.hub.list(BANDWIDTH_SCHEDULES)) == 3
+    for log in tmp_path.glob("*.log"):
+        assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def start(planes, folder, name):
+    """A controller in a process of its own."""
+    settings = folder / "settings.yaml"
+    settings.write_text("controller: {healthPort: 0}\nlog: {form: text}\n")
+    command = [sys.executable, "-m", "geotrain", "controller", "--settings", str(settings)]
+    command += ["--kubeconfig", str(planes["dc-central"].kubeconfig)]
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(
+            command, stdout=log, stderr=log, env={"PYTHONPATH": str(OPERATOR), "PATH": "/usr/bin"}
+        )
