@@ -81,25 +81,35 @@ class Manifests:
 
 
 def read(paths: Sequence[Path]) -> Manifests:
-    """Read files and folders; ``-`` is standard input. Raises InputError that says where."""
-    jobs, centers, links = [], [], []
+    """Read files and folders; ``-`` is standard input. Raises InputError that says where.
+
+    Of several objects with one kind and name the last counts, as with ``kubectl apply``.
+    """
+    jobs: dict[tuple[str, str], GeoTrainingJob] = {}
+    centers: dict[str, DataCenter] = {}
+    links: dict[str, WanLink] = {}
     config_maps: dict[tuple[str, str], Mapping[str, Any]] = {}
     for place, document in _documents(paths):
         kind, metadata = document.get("kind"), document.get("metadata")
         try:
             if kind == "GeoTrainingJob":
-                jobs.append(GeoTrainingJob.from_manifest(document))
+                job = GeoTrainingJob.from_manifest(document)
+                jobs[job.namespace, job.name] = job
             elif kind == "DataCenter":
-                centers.append(DataCenter.from_manifest(document))
+                center = DataCenter.from_manifest(document)
+                centers[center.name] = center
             elif kind == "WanLink":
-                links.append(WanLink.from_manifest(document))
+                link = WanLink.from_manifest(document)
+                links[link.name] = link
             elif kind == "ConfigMap" and isinstance(metadata, Mapping):
                 name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
                 data = document.get("data")
                 config_maps[name] = data if isinstance(data, Mapping) else {}
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
-    return Manifests(tuple(jobs), tuple(centers), tuple(links), config_maps)
+    return Manifests(
+        tuple(jobs.values()), tuple(centers.values()), tuple(links.values()), config_maps
+    )
 
 
 def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -75,6 +75,13 @@ def test_price_and_a_single_data_centre_are_reported(tmp_path):
     assert json.loads(run(*JOB, "--topology", places, "-o", "json").stdout)["links"] == []
 
 
+def test_where_memory_rules_out_the_baseline_there_is_no_speedup(tmp_path):
+    job = replaced(tmp_path, "job.yaml", "batch:", "schedule: {memoryPerGpu: 12360Mi}\n  batch:")
+    command = ["plan", "-f", job, *TOPOLOGY]
+    assert json.loads(run(*command, "-o", "json").stdout)["speedup"] is None
+    assert "times as long" not in run(*command).stdout
+
+
 def test_the_grid_has_a_row_a_stage():
     result = run(*JOB, *TOPOLOGY, "--grid")
     assert "dc-east 0    a" in result.stdout
@@ -91,7 +98,16 @@ def test_a_folder_is_read_whole_and_several_jobs_need_a_name(tmp_path):
     assert "there is no GeoTrainingJob 'third'" in fault("plan", "-f", tmp_path, "--job", "third")
 
 
-def test_lists_from_a_cluster_are_read(tmp_path):
+def test_of_objects_with_one_name_the_last_counts(tmp_path):
+    text = (DATA / "topology.yaml").read_text()
+    later = tmp_path / "later.yaml"
+    later.write_text(text.replace("capacity: 100M", "capacity: 10M"))
+    assert planned("--topology", later)["iterationSeconds"] > 2 * planned()["iterationSeconds"]
+
+
+def test_lists_from_a_cluster_and_empty_documents_are_read(tmp_path):
+    (tmp_path / "empty.yaml").write_text("---\n---\n")
+    assert run(*JOB, *TOPOLOGY, "-f", tmp_path / "empty.yaml").exit_code == 0
     items = list(yaml.safe_load_all((DATA / "topology.yaml").read_text()))
     path = tmp_path / "list.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))

@@ -232,12 +232,14 @@ def wan_hop(
         share *= 1 - IDLE_SHARE
     paths = replicas if in_turns else 1
     bound = _window_bound(link, connections)
-    rate = min(share, bound, topology.lan_rate / (paths - 1) if in_turns else math.inf)
+    lendable = topology.lan_rate / (paths - 1) if in_turns else math.inf
+    # A window counts payload; rates count headers too.
+    rate = min(share, bound / link.efficiency, lendable)
     return Hop(
         occupancy=transfer_time(size, paths * rate * link.efficiency),
         delay=link.round_trip / 2
         + (2 * topology.lan_latency if in_turns else 0.0)
-        + _last_window(link, size / (connections * paths), bound / share),
+        + _last_window(link, size / (connections * paths), bound / (share * link.efficiency)),
         rate=rate,
         paths=paths,
         connections=connections,

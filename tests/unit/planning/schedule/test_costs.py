@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -112,6 +113,8 @@ def test_a_slow_lan_bounds_what_the_mates_can_lend():
 def test_headers_take_their_share_of_a_rate():
     link = WanLink("a", "b", 50e6, 0.0, efficiency=0.8)
     assert hop(link=link, connections=1).occupancy == pytest.approx(0.1)
+    bound = replace(LINK, efficiency=0.8)
+    assert hop(link=bound, connections=1).occupancy == hop(connections=1).occupancy
 
 
 def test_an_unlimited_window_never_binds():
