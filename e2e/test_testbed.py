@@ -46,6 +46,10 @@ def namespaced(dc: DataCenter, *arguments: str, stdin: str | None = None) -> str
     return clusters.kubectl(dc, f"--namespace={NAMESPACE}", *arguments, stdin=stdin)
 
 
+def pod_address(dc: DataCenter, name: str) -> str:
+    return namespaced(dc, "get", f"pod/{name}", "-o", "jsonpath={.status.podIP}")
+
+
 @pytest.fixture(scope="module")
 def addresses(bed: Bed) -> Iterator[dict[str, str]]:
     """A probe in each data centre: its pod's address, by data centre."""
@@ -55,7 +59,7 @@ def addresses(bed: Bed) -> Iterator[dict[str, str]]:
         clusters.kubectl(dc, "create", "namespace", NAMESPACE)
         namespaced(dc, "create", "-f", "-", stdin=json.dumps(pod("probe", labels={"app": "probe"})))
         namespaced(dc, "wait", "pod/probe", "--for=condition=Ready", "--timeout=120s")
-        return dc.name, namespaced(dc, "get", "pod/probe", "-o", "jsonpath={.status.podIP}")
+        return dc.name, pod_address(dc, "probe")
 
     yield dict(each(bed.data_centers, start))
     each(bed.data_centers, lambda dc: clusters.kubectl(dc, "delete", "namespace", NAMESPACE))
@@ -106,6 +110,30 @@ def test_many_connections_carry_up_to_what_a_pod_may_send(
     many = rate(bed, addresses, one, other, MANY)
     assert many >= 12 * single or many >= 0.85 * bed.wan.pod_rate
     assert many <= 1.05 * bed.wan.pod_rate
+
+
+def test_all_pods_of_a_data_centre_share_what_the_pair_has(
+    bed: Bed, addresses: dict[str, str]
+) -> None:
+    """Three pods of dc-west send to dc-central: each may 50 Mbit/s, the pair has 100."""
+    west = bed["dc-west"]
+    more = ["probe-2", "probe-3"]
+    for name in more:
+        namespaced(west, "create", "-f", "-", stdin=json.dumps(pod(name)))
+    for name in more:
+        namespaced(west, "wait", f"pod/{name}", "--for=condition=Ready", "--timeout=120s")
+    hosts = [addresses["dc-west"], *(pod_address(west, name) for name in more)]
+
+    def together() -> float:
+        command = ("rate", str(PORT), str(MANY), "4")
+        rates = each(hosts, lambda host: float(probe(bed.hub, command[0], host, *command[1:])))
+        return sum(rates)
+
+    try:
+        total = measured(bed, together)
+    finally:
+        namespaced(west, "delete", "pod", *more)
+    assert 0.85 * bed.wan.pair_rate <= total <= 1.02 * bed.wan.pair_rate
 
 
 def test_a_few_connections_carry_that_many_times_what_one_carries(
