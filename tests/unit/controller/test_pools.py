@@ -330,6 +330,28 @@ def test_what_the_router_counted_is_in_the_status(serving):
     assert status.time_to_first_token.p90 == "200ms"
 
 
+def test_a_worker_is_ready_once_the_router_reaches_it(world):
+    world.pool = pool(scaling={"min": 2})
+    step(world)
+    world.add_router()
+    for number, name in enumerate(ALL):
+        world.start(name, podIP=f"10.1.0.{number}")
+    reached = [
+        {"url": "http://10.1.0.1:8000", "answers": True},
+        {"url": "http://10.1.0.2:8000", "answers": False},
+        "nonsense",
+    ]
+    world.stats = {"workers": reached}
+    step(world)
+    assert condition(world, "Serving") == ("False", "WorkersStarting")
+    message = world.pool.status.condition("Serving").message
+    assert message == "1 of 2 workers are ready: the router has not reached the others yet"
+    assert world.pool.status.ready_workers == 1
+    reached[1]["answers"] = True
+    step(world)
+    assert condition(world, "Serving") == ("True", "WorkersReady")
+
+
 def test_stats_that_make_no_sense_are_left_out(serving):
     serving.stats = {
         "admitted": -1,

@@ -8,8 +8,8 @@ it used less than a twentieth; in between it says nothing. The quiet time (the b
 to one revision and attempt of the job and is kept as an annotation on the router's ConfigMap, so a
 restarted controller goes on with it.
 
-Tolerated is 3 %, or a guard in each iteration where that is more: on a machine that is shared by
-nobody, iterations differ by so much on their own.
+Tolerated is 3 %, or a guard in each iteration where that is more. Less than 3 % could not be told
+from the differences that iterations have on their own.
 """
 
 import json

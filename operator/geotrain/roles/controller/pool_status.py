@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from geotrain.api import labels
 from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import GeoTrainingJob
@@ -13,7 +14,7 @@ from geotrain.api.v1alpha1.prefill_pool import BubbleTime
 from geotrain.roles.controller import pool_protection
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.pool_children import Slot, endpoint, router_name
-from geotrain.roles.controller.pool_observed import PoolObserved
+from geotrain.roles.controller.pool_observed import PoolObserved, WorkerPod
 from geotrain.roles.controller.pool_protection import Protection
 from geotrain.units import format_duration, parse_duration
 
@@ -108,6 +109,12 @@ def bubble_time(stats: Mapping[str, Any] | None) -> BubbleTime | None:
     return BubbleTime(offered=round(offered, 3), used=round(used, 3))
 
 
+def worker_url(worker: WorkerPod) -> str:
+    """Where the router finds a worker, which is also the worker's name in its counts."""
+    host = f"[{worker.address}]" if ":" in worker.address else worker.address
+    return f"http://{host}:{labels.PORT_PREFILL}"
+
+
 def phase(draft: Draft) -> str:
     """Say the conditions in one word."""
     state = {condition.type: condition for condition in draft.conditions}
@@ -141,12 +148,38 @@ def _is_router_config(manifest: Mapping[str, Any], observed: PoolObserved) -> bo
 
 
 def _ready(observed: PoolObserved) -> Counter[str]:
-    return Counter(w.home for w in observed.workers if w.ready and not w.terminating)
+    """Count the workers by data centre that are ready and that the router reaches.
+
+    The kubelet takes its time to show a new list to the router. While the router cannot be asked,
+    the pods' own word is taken.
+    """
+    reached = _reached(observed.stats)
+    return Counter(
+        w.home
+        for w in observed.workers
+        if w.ready and not w.terminating and (reached is None or worker_url(w) in reached)
+    )
+
+
+def _reached(stats: Mapping[str, Any] | None) -> set[str] | None:
+    """Read from ``/stats`` which workers answer."""
+    workers = (stats or {}).get("workers")
+    if not isinstance(workers, list):
+        return None
+    return {
+        str(each.get("url"))
+        for each in workers
+        if isinstance(each, Mapping) and each.get("answers") is True
+    }
 
 
 def _troubles(observed: PoolObserved) -> str:
-    found = (f"{w.name}: {w.trouble}" for w in observed.workers if w.trouble and not w.ready)
-    return next(found, "")
+    for worker in observed.workers:
+        if worker.trouble and not worker.ready:
+            return f"{worker.name}: {worker.trouble}"
+    if any(worker.ready for worker in observed.workers):
+        return "the router has not reached the others yet"
+    return ""
 
 
 def _number(value: Any) -> float | None:

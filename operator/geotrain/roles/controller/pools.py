@@ -199,17 +199,13 @@ def _addresses(observed: PoolObserved) -> list[dict[str, object]]:
     """List the workers that can be asked, as the router reads them."""
     return [
         {
-            "url": f"http://{_host(worker.address)}:{labels.PORT_PREFILL}",
+            "url": pool_status.worker_url(worker),
             "dataCenter": worker.home,
             "rank": worker.beside,
         }
         for worker in observed.workers
         if worker.phase == "Running" and worker.address and not worker.terminating
     ]
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def _delete(observed: PoolObserved, draft: Draft) -> None:

@@ -57,8 +57,8 @@ class Tokenizer(Protocol):
 class ApproximateTokenizer:
     """One token for each four bytes of UTF-8, rounded up.
 
-    English text and code in current vocabularies have 3.5 to 4.5 bytes a token; clients that
-    need the exact time predicted send token ids.
+    A rule of thumb for English and code; clients that need the exact time predicted send token
+    ids.
     """
 
     bytes_per_token: float = 4.0
