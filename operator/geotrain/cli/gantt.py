@@ -60,18 +60,23 @@ def _shown(plan: Plan) -> list[Lane]:
 
 
 def _draw_lane(axes: Axes, number: int, lane: Lane, period: float) -> None:
+    """One row. Bars that look alike are one artist, which draws several times faster."""
+    alike: dict[tuple[str, int], list[Bar]] = {}
     for bar in lane.bars:
-        height = 0.5 if bar.kind == "transfer" else 0.8
+        alike.setdefault((bar.kind, bar.micro_batch % 2), []).append(bar)
+    for (kind, shade), bars in alike.items():
+        height = 0.5 if kind == "transfer" else 0.8
         axes.broken_barh(
-            [(bar.begin, bar.end - bar.begin)],
+            [(bar.begin, bar.end - bar.begin) for bar in bars],
             (number - height / 2, height),
-            facecolors=_COLORS[bar.kind][bar.micro_batch % 2],
+            facecolors=_COLORS[kind][shade],
             edgecolor="white",
             linewidth=0.3,
-            hatch="////" if bar.kind == "bubble" else None,
+            hatch="////" if kind == "bubble" else None,
         )
-        if bar.kind != "bubble" and bar.end - bar.begin >= _LEAST_LABEL * period:
-            _number(axes, number, bar)
+        for bar in bars:
+            if kind != "bubble" and bar.end - bar.begin >= _LEAST_LABEL * period:
+                _number(axes, number, bar)
 
 
 def _number(axes: Axes, number: int, bar: Bar) -> None:
