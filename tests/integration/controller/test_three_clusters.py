@@ -211,10 +211,11 @@ async def test_a_controller_killed_ten_times_while_it_places_creates_nothing_twi
     process = start(planes, tmp_path, "last")
 
     async def started():
-        return "kopf watches" in (tmp_path / "last.log").read_text()
+        return "health on" in (tmp_path / "last.log").read_text()
 
     try:
         await until("the last controller", started)
+        await asyncio.sleep(2)  # kopf takes over the signals a moment later
         status = await look.reach("Running")
     finally:
         process.terminate()
