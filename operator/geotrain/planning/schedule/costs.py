@@ -213,9 +213,8 @@ def _hop(topology: Topology, workload: Workload, replicas: int, source: str, tar
     link = topology.link(source, target)
     assert link is not None, "candidates cross linked data centres only"
     in_turns = workload.sharing == "Temporal" and replicas > 1
-    return wan_hop(
-        topology, link, size, connections(link, workload.connections), replicas, in_turns
-    )
+    count = connections(link, workload.connections)
+    return wan_hop(topology, link, size, count, replicas=replicas, in_turns=in_turns)
 
 
 def wan_hop(
@@ -223,6 +222,7 @@ def wan_hop(
     link: WanLink,
     size: Bytes,
     connections: int,
+    *,
     replicas: int,
     in_turns: bool,
 ) -> Hop:

@@ -66,7 +66,7 @@ def test_twice_the_connections_that_fill_a_path(link, wanted, expected):
 
 
 def hop(connections=36, replicas=1, in_turns=False, link=LINK, size=500_000, lan=LAN):
-    return costs.wan_hop(lan, link, size, connections, replicas, in_turns)
+    return costs.wan_hop(lan, link, size, connections, replicas=replicas, in_turns=in_turns)
 
 
 def test_one_connection_carries_a_window_in_each_round_trip():
