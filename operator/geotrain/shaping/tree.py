@@ -103,7 +103,7 @@ def tree(
 
 def whole(rate: BitsPerSecond) -> BitsPerSecond:
     """A rate that the kernel can hold exactly: whole bytes a second."""
-    return max(_LEAST_RATE, rate // 8 * 8)
+    return max(8.0, rate // 8 * 8)
 
 
 def _rates(
@@ -124,6 +124,7 @@ def _rates(
 
 
 def _scaled(wanted: dict[int, BitsPerSecond], limit: BitsPerSecond) -> dict[int, BitsPerSecond]:
-    total = sum(wanted.values())
+    floored = {flow: max(_LEAST_RATE, rate) for flow, rate in wanted.items()}
+    total = sum(floored.values())
     factor = limit / total if total > limit else 1.0
-    return {flow: rate * factor for flow, rate in wanted.items()}
+    return {flow: rate * factor for flow, rate in floored.items()}
