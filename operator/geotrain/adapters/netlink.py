@@ -8,13 +8,16 @@ linux/rtnetlink.h. Integers are bytes per second there; rates from 2³² on need
 import os
 import socket
 import struct
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
 
 from geotrain.errors import KernelError
 from geotrain.shaping.diff import DeleteClass, DeleteQdisc, Operation, PutClass, ReplaceQdisc
 from geotrain.shaping.tree import MAJOR, HtbClass, Tree
 from geotrain.units import BitsPerSecond, Bytes, bits, bytes_per_second
+
+T = TypeVar("T")
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
@@ -61,6 +64,9 @@ class Htb:
 
     def observe(self) -> Tree | None:
         """The HTB that the interface has; None where its root is something else."""
+        return _aside(self._observe)
+
+    def _observe(self) -> Tree | None:
         from pyroute2 import IPRoute  # here, since importing it reads /proc/net/psched
 
         with IPRoute() as route:
@@ -79,9 +85,9 @@ class Htb:
         """Carry out one operation. Raises KernelError with what the kernel said."""
         match operation:
             case ReplaceQdisc(default):
-                self._replace(default)
+                _aside(lambda: self._replace(default))
             case DeleteQdisc():
-                self._delete_qdisc()
+                _aside(self._delete_qdisc)
             case PutClass(htb):
                 body = self._message(MAJOR + htb.minor, htb.parent) + _options(htb)
                 self._ask(_RTM_NEWTCLASS, _CREATE | _ACKNOWLEDGE, body)
@@ -149,6 +155,12 @@ class Htb:
         why = os.strerror(code)
         hint = "; the pod needs the capability NET_ADMIN" if code == 1 else ""
         return KernelError(f"HTB on {self._name}: {why}{hint}")
+
+
+def _aside(call: Callable[[], T]) -> T:
+    """Run what uses pyroute2 in another thread: it brings an event loop of its own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
 
 
 def _options(htb: HtbClass) -> bytes:

@@ -39,11 +39,11 @@ def main() -> int:
     except (KeyError, ValueError, OSError, InputError) as error:
         log.error("the sidecar cannot start: %s: %s", type(error).__name__, error)
         return 2
-    asyncio.run(_run(environment, plan))
-    return 0
+    return asyncio.run(_run(environment, plan))
 
 
-async def _run(environment: Environment, plan: network.Network) -> None:
+async def _run(environment: Environment, plan: network.Network) -> int:
+    """0 after SIGTERM; 1 when a part failed, so that the kubelet starts the sidecar anew."""
     pump = Pump(View(environment.rank, plan), _limits())
     shaper = _shaper(environment, pump)
     parts = Parts(pump, shaper, _page(environment), intercept.apply, time.monotonic)
@@ -73,6 +73,7 @@ async def _run(environment: Environment, plan: network.Network) -> None:
     tasks = [
         asyncio.create_task(job)
         for job in (
+            _until(stop),
             resolver.run(),
             _follow(sidecar, shaper, moved),
             _watch(Path(environment.config), planned),
@@ -80,7 +81,10 @@ async def _run(environment: Environment, plan: network.Network) -> None:
         )
     ]
     log.info("rank %d of %s/%s is ready", environment.rank, environment.namespace, environment.job)
-    await stop.wait()
+    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    failures = [task.exception() for task in ended if task.exception() is not None]
+    for failure in failures:
+        log.error("a part of the sidecar failed", exc_info=failure)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -89,6 +93,11 @@ async def _run(environment: Environment, plan: network.Network) -> None:
     pump.stop()
     await server.cleanup()
     log.info("ended")
+    return int(bool(failures))
+
+
+async def _until(stop: asyncio.Event) -> None:
+    await stop.wait()
 
 
 def _limits() -> Limits:
