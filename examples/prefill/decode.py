@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 import time
 import zlib
 from collections.abc import Callable
 from typing import Any
 
+from ..trainer.stopping import leave
 from .serving import HttpError, Server
 from .words import VOCABULARY, word
 
@@ -67,4 +67,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())  # threads may still be at work

@@ -28,6 +28,7 @@ from typing import Any
 from geotrain.gate import DONE_NS, Gate, GateState
 
 from ..trainer.accelerator import ADDRESS_VARIABLE, Accelerator, Device, NoDevice
+from ..trainer.stopping import leave
 from .kernels import LayerTimes, ProfileError, seconds
 from .prompts import Full, Prompt, Prompts, Refused
 from .runner import Model, NoModel, Runner, Turnstile
@@ -196,4 +197,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())  # threads may still be at work
