@@ -1,0 +1,1 @@
+"""The only I/O: each module is the one importer of its library."""

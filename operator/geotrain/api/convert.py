@@ -196,7 +196,7 @@ def bandwidth_schedule(plan: Plan, data_center: str, job: str, revision: str) ->
     flows = [f for f in plan.flows if f.source_data_center == data_center]
     ids = {f.id for f in flows}
     windows = sorted(
-        (w for w in plan.windows if w.flow in ids and _microseconds(w.length)),
+        (w for w in plan.windows if w.flow in ids and _window_length(w)),
         key=lambda w: (w.offset, w.flow),
     )
     return {
@@ -329,14 +329,24 @@ def _window(window: Window) -> dict[str, Any]:
     return {
         "flow": window.flow,
         "offset": _exact(window.offset),
-        "length": _exact(window.length),
+        "length": _text(_window_length(window)),
         "rate": str(round(window.rate)),
     }
 
 
+def _window_length(window: Window) -> int:
+    """Microseconds between the rounded ends: rounded by itself, it could reach into the next."""
+    return _microseconds(window.offset + window.length) - _microseconds(window.offset)
+
+
 def _exact(time: Seconds) -> str:
     """A duration without rounding to readable digits: windows must not drift apart."""
-    return f"{_microseconds(time)}us"
+    return _text(_microseconds(time))
+
+
+def _text(microseconds: int) -> str:
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{seconds}.{rest:06}s" if seconds else f"{rest / 1000:g}ms"
 
 
 def _microseconds(time: Seconds) -> int:

@@ -1,0 +1,1 @@
+"""The running programs: thin shells around the pure core; none knows another."""

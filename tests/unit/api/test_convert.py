@@ -17,6 +17,7 @@ from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
 from geotrain.errors import InputError
 from geotrain.model.plan import Alternative, Flow, Placement, Plan, Window
 from geotrain.model.workload import LayerCosts, Profile
+from geotrain.units import parse_duration
 from support import manifests
 from support.manifests import with_field
 
@@ -332,5 +333,16 @@ class TestBandwidthSchedule:
     def test_it_holds_the_data_centers_own_flows_and_windows_in_order(self) -> None:
         spec = convert.bandwidth_schedule(PLAN, "dc-west", "gpt", "r1")
         assert [f["id"] for f in spec["flows"]] == [1]
-        assert [w["offset"] for w in spec["windows"]] == ["100000us", "900000us"]
-        assert (spec["period"], spec["windows"][0]["rate"]) == ("1640000us", "50000000")
+        assert [w["offset"] for w in spec["windows"]] == ["100ms", "900ms"]
+        assert (spec["period"], spec["windows"][0]["rate"]) == ("1.640000s", "50000000")
+
+    def test_windows_that_touch_do_not_overlap_by_a_rounding(self) -> None:
+        begin, middle, end = 0.0000004, 0.1000014, 0.2000024
+        windows = (
+            Window(1, begin, middle - begin, 1e6),
+            Window(1, middle, end - middle, 1e6),
+        )
+        spec = convert.bandwidth_schedule(replace(PLAN, windows=windows), "dc-west", "gpt", "r1")
+        first, second = spec["windows"]
+        last = parse_duration(first["offset"]) + parse_duration(first["length"])
+        assert last == pytest.approx(parse_duration(second["offset"]), abs=1e-9)
