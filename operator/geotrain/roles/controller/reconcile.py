@@ -25,7 +25,7 @@ from geotrain.fitting import Fits
 from geotrain.roles.controller import gang, removal
 from geotrain.roles.controller.decision import Decision, Manifest
 from geotrain.roles.controller.draft import Draft
-from geotrain.roles.controller.inputs import spec_digest
+from geotrain.roles.controller.inputs import Planned, spec_digest
 from geotrain.roles.controller.observed import Observed
 from geotrain.roles.controller.roll import call
 from geotrain.units import Seconds, parse_duration
@@ -175,18 +175,17 @@ def _advance(observed: Observed, draft: Draft) -> None:
     elif observed.planned is not None:
         segments = convert.segments_text(observed.planned.plan.placement.segments)
         draft.set(ConditionType.PLANNED, TRUE, Reason.PLAN_READY, f"runs as {segments}")
-    if observed.planned is None or (fault is not None and not _runs(observed)):
+    planned = observed.planned
+    if planned is None or (fault is not None and not _runs(observed, planned)):
         _clear(observed, draft)
         draft.set(ConditionType.RESERVED, FALSE, Reason.NOT_PLANNED, "there is no plan yet")
     else:
-        gang.advance(observed, observed.planned, draft)
+        gang.advance(observed, planned, draft)
 
 
-def _runs(observed: Observed) -> bool:
+def _runs(observed: Observed, planned: Planned) -> bool:
     """Whether a gang of an earlier plan is at work; it is not stopped for a spec without a plan."""
-    if observed.planned is None:
-        return False
-    roll = call(observed, observed.planned, observed.job.status.attempt or 0)
+    roll = call(observed, planned, observed.job.status.attempt or 0)
     return gang.is_let_go(observed, roll)
 
 
