@@ -124,6 +124,10 @@ class Loop:
         """A handler has carried ``count`` bytes."""
         self._bulk += count
 
+    def hurry(self) -> None:
+        """Do not rest after this wake-up: somebody waits for the answer to it."""
+        self._bulk = -_SCRATCH * 1024
+
     def soon(self, call: Callable[[], None]) -> None:
         """Call from the loop's thread; may be asked from any thread."""
         self._calls.append(call)

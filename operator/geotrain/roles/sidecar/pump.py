@@ -30,6 +30,8 @@ from geotrain.striping.stream import Stream
 from geotrain.units import Bytes, Seconds
 
 _REMEMBERED = 4096
+_APPLICATION_BUFFER: Bytes = 512 * 1024
+"""What the application may write at once, between two wake-ups of the data path."""
 _GREETING: Seconds = 10.0
 
 log = logging.getLogger(__name__)
@@ -95,11 +97,11 @@ class Pump:
 
     def start(self, redirect: int = PORT_REDIRECT, peer: int = PORT_PEER) -> None:
         """Listen, and carry from now on. Raises OSError where a port is taken."""
-        for address, port, accepted in (
-            ("127.0.0.1", redirect, self._redirected),
-            ("0.0.0.0", peer, self._greeted),  # noqa: S104 - the NetworkPolicy says who may come
+        for address, port, accepted, buffer in (
+            ("127.0.0.1", redirect, self._redirected, _APPLICATION_BUFFER),
+            ("0.0.0.0", peer, self._greeted, 0),  # noqa: S104 - the NetworkPolicy says who comes
         ):
-            listener = sockets.listen(address, port)
+            listener = sockets.listen(address, port, buffer)
             self._listeners.append(listener)
             self._loop.watch(listener, self._accepter(listener, accepted))
         self._loop.start()
@@ -248,7 +250,12 @@ class Pump:
         peer = near.getpeername()[0]
         sockets.prepare(near, self._priority(hello.reverse, peer))
 
+        if network.is_local(peer):
+            sockets.keep_shallow(near)
+
         def connected(far: socket.socket) -> None:
+            if network.is_local(hop):
+                sockets.keep_shallow(far)
             far.send(onward.encode())
             sent, returned = self._meter(hello.flow, hop), self._meter(hello.reverse, peer)
             self._splice(near, far, sent, returned)

@@ -14,10 +14,12 @@ from geotrain.units import Bytes
 _TCP_USER_TIMEOUT = 18
 _TCP_NOTSENT_LOWAT = 25
 _SO_MARK = 36
+_SO_RCVBUFFORCE = 33
 USER_TIMEOUT_MS: Final = 20_000
 """A connection whose bytes are not acknowledged for so long is dead."""
 _WINDOW_SHARE: Final = 0.57
 """Of a socket's receive buffer, what the kernel offers as a window (measured)."""
+_RELAY_BUFFER: Final[Bytes] = 32 * 1024
 _LARGEST_BLOCK: Final[Bytes] = 16 * 1024
 _SMALLEST_BUFFER: Final[Bytes] = 1 << 20
 _LARGEST_BUFFER: Final[Bytes] = 32 << 20
@@ -25,10 +27,16 @@ _LARGEST_BUFFER: Final[Bytes] = 32 << 20
 GONE: Final = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
 
 
-def listen(address: str, port: int) -> socket.socket:
-    """A listening socket; connections may be many at once, since lanes open side by side."""
+def listen(address: str, port: int, buffer: Bytes = 0) -> socket.socket:
+    """A listening socket; connections may be many at once, since lanes open side by side.
+
+    ``buffer`` is what each accepted connection may hold unread, whatever net.ipv4.tcp_rmem says.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if buffer:
+        with contextlib.suppress(PermissionError):
+            listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
     listener.bind((address, port))
     listener.listen(1024)
     listener.setblocking(False)
@@ -62,6 +70,15 @@ def prepare(connection: socket.socket, priority: int = 0) -> None:
     if priority:
         with contextlib.suppress(PermissionError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+
+
+def keep_shallow(connection: socket.socket) -> None:
+    """Hold little of what arrives on the local network to be passed on over the wide area.
+
+    A deep buffer here would look like a fast path to the sender, which would then give this lane
+    far more than its share.
+    """
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RELAY_BUFFER)
 
 
 def window() -> Bytes:

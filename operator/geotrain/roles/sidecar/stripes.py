@@ -146,6 +146,8 @@ class Stripe:
             self.refuse()
             return
         self._send()
+        if not self._app_writable and self.stream.deliverable():
+            self._loop.hurry()  # its buffer may be small: it must not wait for us as well
         if self._keeper is not None:
             self._keeper.progressed(self.moved)
         if self.stream.is_done:
