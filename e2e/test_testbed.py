@@ -133,7 +133,8 @@ def test_all_pods_of_a_data_centre_share_what_the_pair_has(
         total = measured(bed, together)
     finally:
         namespaced(west, "delete", "pod", *more)
-    assert 0.85 * bed.wan.pair_rate <= total <= 1.02 * bed.wan.pair_rate
+    # The three count in intervals that overlap but are not the same.
+    assert 0.85 * bed.wan.pair_rate <= total <= 1.1 * bed.wan.pair_rate
 
 
 def test_a_few_connections_carry_that_many_times_what_one_carries(
