@@ -1,12 +1,18 @@
-"""The bed that every end-to-end test runs on; brought up when the first of them asks."""
+"""What end-to-end tests run on: the bed, geotrain on it, and namespaces that leave nothing."""
 
 import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from e2e import jobs
+from e2e.install import install
+from e2e.lab import DATA_CENTERS, SYSTEM, Cluster, hub
 from e2e.testbed import clusters, docker, images
 from e2e.testbed.config import Bed, load
-from e2e.testbed.shell import TestbedError
+from e2e.testbed.shell import TestbedError, each
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +33,82 @@ def bed() -> Bed:
     images.trainer()
     images.load(description)
     return description
+
+
+@pytest.fixture(scope="session")
+def installed(bed: Bed) -> Bed:
+    """Geotrain on hub and members, and the links that the bed's WAN has."""
+    install()
+    hub().apply(*links(bed))
+    return bed
+
+
+def links(bed: Bed) -> list[dict[str, object]]:
+    """A WanLink for each pair, as the bed emulates it; named as the example names them."""
+    pairs = (("dc-west", "dc-central"), ("dc-central", "dc-east"), ("dc-west", "dc-east"))
+    return [
+        {
+            "apiVersion": "geotrain.io/v1alpha1",
+            "kind": "WanLink",
+            "metadata": {"name": f"{one[3:]}-{other[3:]}"},
+            "spec": {
+                "from": one,
+                "to": other,
+                "capacity": f"{bed.wan.pair_rate:.0f}",
+                "perPodCapacity": f"{bed.wan.pod_rate:.0f}",
+                "roundTripTime": f"{bed.wan.round_trip(one, other) * 1e3:g}ms",
+                "tcpWindow": str(bed.wan.window),
+                "costPerGigabyte": 0.02,
+            },
+        }
+        for one, other in pairs
+    ]
+
+
+@pytest.fixture(scope="module")
+def geotrain(installed: Bed) -> Iterator[Bed]:
+    """Geotrain as installed; whatever a module's tests do to it, no container may crash."""
+    before = restarts()
+    yield installed
+    crashed = {name: n - before.get(name, 0) for name, n in restarts().items()}
+    assert not any(crashed.values()), f"containers were started again: {crashed}"
+
+
+def restarts() -> dict[str, int]:
+    """How often each container of geotrain's own pods was started again."""
+    return {
+        f"{name}/{pod['metadata']['name']}/{container['name']}": container["restartCount"]
+        for name in DATA_CENTERS
+        for pod in Cluster(name).list("pods", SYSTEM)
+        for container in pod["status"].get("containerStatuses", [])
+    }
+
+
+@contextmanager
+def a_namespace(title: str) -> Iterator[str]:
+    """A namespace of its own in each cluster; its jobs are gone before it is."""
+    name = f"e2e-{title}-{uuid.uuid4().hex[:5]}"
+    each(DATA_CENTERS, lambda where: Cluster(where).kubectl("create", "namespace", name))
+    try:
+        hub().apply(jobs.profile(name))
+        yield name
+    finally:
+        hub().kubectl("delete", "pfp,gtj", "--all", "-n", name, "--timeout=60s", check=False)
+        each(
+            DATA_CENTERS,
+            lambda where: Cluster(where).kubectl("delete", "namespace", name, "--wait=false"),
+        )
+
+
+@pytest.fixture
+def namespace(geotrain: Bed) -> Iterator[str]:
+    """A namespace for one test."""
+    with a_namespace("test") as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def shared_namespace(geotrain: Bed) -> Iterator[str]:
+    """A namespace for the tests of a module."""
+    with a_namespace("module") as name:
+        yield name

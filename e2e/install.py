@@ -4,17 +4,19 @@ import sys
 from pathlib import Path
 
 from e2e.lab import DATA_CENTERS, HUB, ROOT, SYSTEM, Cluster, hub, run, wait_for
+from e2e.testbed import docker, images
+from e2e.testbed.shell import each
 
 CHART = ROOT / "charts/geotrain"
 GPU_RESOURCE = "example.com/gpu"
 IMAGE = ("--set", "image.repository=geotrain", "--set", "image.tag=dev")
+BUILD = r"podAnnotations.geotrain\.io/build"
 
 
 def install() -> None:
     """Bring geotrain onto hub and members; safe to repeat, and picks up a rebuilt image."""
     hub().kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
-    for name in DATA_CENTERS:
-        _helm(Cluster(name))
+    each(DATA_CENTERS, lambda name: _helm(Cluster(name)))
     for name in DATA_CENTERS:
         join(name)
     for name in DATA_CENTERS:
@@ -42,7 +44,10 @@ def _helm(cluster: Cluster) -> None:
     is_hub = str(cluster.name == HUB).lower()
     cluster.helm(
         "upgrade", "--install", "geotrain", str(CHART), "--namespace", SYSTEM, "--create-namespace",
-        "--set", f"hub.enabled={is_hub}", "--set", "member.enabled=true", *IMAGE, "--skip-crds", "--wait", "--timeout", "4m",
+        "--set", f"hub.enabled={is_hub}", "--set", "member.enabled=true", *IMAGE,
+        # The tag is always the same: a new build rolls the pods, an old one changes nothing.
+        "--set-string", f"{BUILD}={docker.image_id(images.OPERATOR)}",
+        "--skip-crds", "--wait", "--timeout", "4m",
     )  # fmt: skip
 
 

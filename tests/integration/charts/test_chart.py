@@ -73,6 +73,13 @@ class TestRendering:
         assert prefill["value"] < 0
         assert prefill["preemptionPolicy"] == "Never"
 
+    def test_annotations_reach_every_pod(self) -> None:
+        objects = helm.render(*BOTH, "podAnnotations.example\\.com/build=abc")
+        templates = [o["spec"]["template"] for o in objects if o["kind"] == "Deployment"]
+        assert len(templates) == 2
+        for each in templates:
+            assert each["metadata"]["annotations"]["example.com/build"] == "abc"
+
     def test_every_container_is_confined(self) -> None:
         for pod in pods(helm.render(*BOTH)):
             assert pod["securityContext"]["runAsNonRoot"] is True
