@@ -9,7 +9,7 @@ import yaml
 
 from e2e.testbed import cpuwatch, docker, helpers, images, places
 from e2e.testbed.config import Bed, DataCenter
-from e2e.testbed.render import kind_config, node_script, receive_buffer
+from e2e.testbed.render import kind_config, node_script
 from e2e.testbed.shell import TestbedError, await_until, console, each, run, step, succeeds
 from geotrain.api.labels import DATA_CENTER
 
@@ -286,5 +286,5 @@ def window_note(bed: Bed) -> str:
     wan = bed.wan
     return (
         f"a pod {wan.pod_rate / 1e6:.0f} Mbit/s, a pair {wan.pair_rate / 1e6:.0f} Mbit/s, a"
-        f" connection {wan.window} B in flight (tcp_rmem {receive_buffer(wan.window)})"
+        f" connection {wan.window} B in flight (tcp_rmem {wan.receive_buffer})"
     )

@@ -11,8 +11,6 @@ import yaml
 from e2e.testbed.config import Bed, DataCenter
 from geotrain.units import BitsPerSecond, Bytes
 
-# The kernel announces about this share of a socket's receive buffer as window (measured, Linux 6).
-WINDOW_SHARE_OF_BUFFER = 0.6
 SMALLEST_BUFFER = 4096  # bytes, the kernel's own default
 WAN_QUEUE_PACKETS = 2000  # above the packets in flight of all connections that fill the path
 FIRST_POD, LAST_POD = 2, 254  # the last byte of pods' addresses in a node's /24
@@ -68,13 +66,12 @@ def kind_config(dc: DataCenter) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def pod_network(pod_cidr: str, window: Bytes) -> str:
+def pod_network(pod_cidr: str, buffer: Bytes) -> str:
     """The CNI configuration list of a node whose pods have addresses of ``pod_cidr``.
 
-    Every pod's receive buffers are limited by ``tuning``, so that one TCP connection has ``window``
-    bytes in flight, as between cloud regions, without a word in the pod's manifest.
+    Every pod's receive buffers are limited by ``tuning`` to ``buffer`` bytes, so that one TCP
+    connection has the bed's window in flight, as between cloud regions, without a word in the pod's manifest.
     """
-    buffer = receive_buffer(window)
     ipam = {
         "type": "host-local",
         "dataDir": "/run/cni-ipam-state",
@@ -90,11 +87,6 @@ def pod_network(pod_cidr: str, window: Bytes) -> str:
         },
     ]
     return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}, indent=1)
-
-
-def receive_buffer(window: Bytes) -> Bytes:
-    """The size of receive buffer with which the kernel announces ``window`` bytes."""
-    return round(window / WINDOW_SHARE_OF_BUFFER)
 
 
 @dataclass(frozen=True)
@@ -131,7 +123,7 @@ def node_script(bed: Bed, name: str, pod_cidr: str, addresses: Mapping[str, str]
     return "\n".join(
         [
             "set -euo pipefail",
-            *_pod_network_lines(pod_network(pod_cidr, bed.wan.window)),
+            *_pod_network_lines(pod_network(pod_cidr, bed.wan.receive_buffer)),
             *_masquerade_lines(bed, name, addresses),
             *(line for side in sides for line in _wan_lines(side, addresses[name], bed, pod_cidr)),
             "mkdir -p /run/geotrain/gates",

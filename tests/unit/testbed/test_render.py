@@ -28,10 +28,10 @@ def test_each_cluster_has_its_own_subnets() -> None:
 
 
 def test_pods_receive_buffers_limit_the_window() -> None:
-    conflist = json.loads(pod_network("10.101.0.0/24", 16300))
+    conflist = json.loads(pod_network("10.101.0.0/24", 9728))
     tuning = conflist["plugins"][-1]
     assert tuning["type"] == "tuning"
-    assert tuning["sysctl"] == {"net.ipv4.tcp_rmem": "4096 27167 27167"}
+    assert tuning["sysctl"] == {"net.ipv4.tcp_rmem": "4096 9728 9728"}
     assert conflist["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.101.0.0/24"}]]
 
 
