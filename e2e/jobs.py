@@ -134,6 +134,17 @@ class Job:
         said = wait_for(f"{kind} for {reason} of {self.name}", look, timeout, seen=self.why)
         return str(said["message"])
 
+    def await_event(self, reason: str, timeout: float = 60) -> str:
+        """Wait until an event of the job has a reason; gives its message."""
+        which = f"involvedObject.name={self.name},reason={reason}"
+
+        def look() -> list[Any]:
+            text = self._kubectl("get", "events", "--field-selector", which, "-o", "json")
+            return list(json.loads(text)["items"])
+
+        found = wait_for(f"event {reason} of {self.name}", look, timeout, seen=self.why)
+        return str(found[-1]["message"])
+
     def await_running(self, timeout: float = 120) -> list[dict[str, Any]]:
         """Wait until all pods run; gives them in order of their ranks."""
 
