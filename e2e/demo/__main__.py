@@ -19,10 +19,10 @@ from e2e.lab import HUB, ROOT, LabError, hub, run
 from geotrain.errors import GeotrainError
 
 OUT = ROOT / ".demo"
-SINGLE_ITERATIONS = 4
+SINGLE_ITERATIONS = 3
 WARM_ITERATIONS = 3
-MEASURED_ITERATIONS = 20
-TRACE_SPEED = 4.0
+MEASURED_ITERATIONS = 12
+TRACE_SPEED = 2.0
 
 console = Console(highlight=False)
 
@@ -85,11 +85,13 @@ def _clear() -> None:
 
 
 def _single(job: Training) -> Run:
+    """The whole run but its first iteration, in which connections are opened."""
     job.start()
     job.await_iteration(1, timeout=300)
-    measured = job.measure(SINGLE_ITERATIONS - 2, timeout=400)
+    with Stretch(job) as stretch:
+        job.await_iteration(SINGLE_ITERATIONS, timeout=400)
     job.stop()
-    return measured
+    return stretch.run()
 
 
 def _draw() -> None:

@@ -136,6 +136,7 @@ class Stretch:
 
     def __exit__(self, *_: object) -> None:
         self._busy_end, self._time_end = read_busy(self._training.name), time.time()
+        self._times = self._training.iterations()
 
     @property
     def first(self) -> int:
@@ -143,8 +144,8 @@ class Stretch:
         return self._iterations
 
     def run(self) -> Run:
-        """The iterations that lie wholly inside: the one under way at the begin does not."""
-        times = self._training.iterations()[self._iterations + 1 :]
+        """The iterations that ended inside; each took its time by the trainer's own clock."""
+        times = self._times[self._iterations :]
         if not times:
             raise LabError(f"no iteration of {self._training.name} was measured whole")
         idle = cpuwatch.headroom(self._time, self._time_end)

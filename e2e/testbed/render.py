@@ -70,7 +70,8 @@ def pod_network(pod_cidr: str, buffer: Bytes) -> str:
     """The CNI configuration list of a node whose pods have addresses of ``pod_cidr``.
 
     Every pod's receive buffers are limited by ``tuning`` to ``buffer`` bytes, so that one TCP
-    connection has the bed's window in flight, as between cloud regions, without a word in the pod's manifest.
+    connection has the bed's window in flight, as between cloud regions, without a word in the
+    pod's manifest.
     """
     ipam = {
         "type": "host-local",

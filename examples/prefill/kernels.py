@@ -1,11 +1,11 @@
 """How a prompt's prefill is cut into kernels, from the measured times of a layer.
 
 A kernel is one layer over one chunk of the prompt. Chunks have at most 2,048 tokens and are cut
-further where a kernel would keep the GPU longer than 6 ms, since training waits for that long at
-worst. With ``layer(n)`` the measured time of one layer over a prompt of n tokens (linear between
-the points, proportional before the first, along the last segment beyond the last), the chunk
-from token a to b takes ``layer(b) - layer(a)`` in every layer: later chunks attend to more, and
-all of them together take what was measured.
+further where a kernel would keep the GPU longer than ``longestKernel`` (6 ms where the profile does
+not say), since training waits for that long at worst. With ``layer(n)`` the measured time of one
+layer over a prompt of n tokens (linear between the points, proportional before the first, along the
+last segment beyond the last), the chunk from token a to b takes ``layer(b) - layer(a)`` in every
+layer: later chunks attend to more, and all of them together take what was measured.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ class LayerTimes:
 
     layers: int
     points: tuple[tuple[int, float], ...]
+    longest_kernel: float = LONGEST_KERNEL
 
     @classmethod
     def from_json(cls, text: str) -> LayerTimes:
         """Read prefill.json. Raises ProfileError."""
         try:
             document = json.loads(text)
-            return cls(int(document["layers"]), tuple(_points(document["layerTimes"])))
+            longest = seconds(str(document.get("longestKernel", f"{LONGEST_KERNEL * 1e3:g}ms")))
+            return cls(int(document["layers"]), tuple(_points(document["layerTimes"])), longest)
         except (KeyError, TypeError, ValueError) as error:
             raise ProfileError(f"the prefill profile is wrong: {error!r}") from error
 
@@ -76,12 +78,12 @@ class LayerTimes:
         slope = (high_time - low_time) / (after - before)
         return low_time + slope * (tokens - before)
 
-    def chunks(self, tokens: int, longest: float = LONGEST_KERNEL) -> list[Chunk]:
-        """Cut a prompt so that no kernel takes longer than ``longest``, if one token does not."""
+    def chunks(self, tokens: int) -> list[Chunk]:
+        """Cut a prompt so that no kernel is longer than the longest, if one token's is not."""
         size = min(CHUNK, tokens)
         while size > 1:
             cut = self._cut(tokens, size)
-            if max(chunk.seconds for chunk in cut) <= longest:
+            if max(chunk.seconds for chunk in cut) <= self.longest_kernel:
                 return cut
             size = math.ceil(size / 2)
         return self._cut(tokens, 1)

@@ -25,9 +25,10 @@ def extender(arguments: Arguments) -> int:
     parser = argparse.ArgumentParser(prog="python -m geotrain extender")
     parser.add_argument("--kubeconfig", type=Path, help="without it the pod's own account")
     parser.add_argument("--port", type=int, default=app.PORT, help="default %(default)s")
+    parser.add_argument("--health-port", type=int, help="also answer /healthz, /readyz, /metrics")
     options = parser.parse_args(arguments)
     logs.configure()
-    asyncio.run(app.run(options.kubeconfig, port=options.port))
+    asyncio.run(app.run(options.kubeconfig, port=options.port, health_port=options.health_port))
     return 0
 
 

@@ -63,7 +63,7 @@ def prefill_profile(content: Mapping[str, Any]) -> PrefillProfile:
     try:
         read = PrefillDocument.model_validate(dict(content))
         points = tuple(LayerTime(p.tokens, p.time) for p in read.layer_times)
-        return PrefillProfile(read.layers, points)
+        return PrefillProfile(read.layers, points, read.longest_kernel)
     except ValidationError as error:
         raise InputError(f"the prefill profile is wrong: {explain(error)}") from error
     except ValueError as error:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from geotrain.api.v1alpha1.fields import Positive, SpecModel
+from geotrain.prefill.profile import LONGEST_KERNEL
 from geotrain.units import Bytes, Seconds, parse_bytes, parse_duration
 
 
@@ -92,3 +93,5 @@ class PrefillDocument(SpecModel):
     """Transformer layers."""
     layer_times: tuple[PrefillPoint, ...] = Field(min_length=1)
     """Points in ascending order of tokens."""
+    longest_kernel: Time = LONGEST_KERNEL
+    """Longest a worker may keep the GPU at a stretch: prompts are cut until kernels are shorter."""

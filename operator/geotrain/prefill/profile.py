@@ -6,7 +6,8 @@
 
 A kernel is one layer over one chunk of the prompt, and the GPU is given back to training between
 kernels only. The reference worker (``examples/prefill``) cuts chunks of at most 2,048 tokens, and
-smaller ones where a kernel would take longer than 6 ms; the chunk from token a to b takes
+smaller ones where a kernel would take longer than ``longest_kernel``; the chunk from token a to b
+takes
 
     layer(b) - layer(a)                                          seconds in every layer
 
@@ -25,6 +26,7 @@ from geotrain.units import Seconds
 CHUNK: Final = 2048
 """Most tokens in a chunk."""
 LONGEST_KERNEL: Final[Seconds] = 0.006
+"""How long training may have to wait at worst, where the profile says nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,15 @@ class PrefillProfile:
 
     layers: int
     layer_times: tuple[LayerTime, ...]
+    longest_kernel: Seconds = LONGEST_KERNEL
 
     def __post_init__(self) -> None:
         if self.layers < 1:
             raise ValueError(f"the model has {self.layers} layers; give 1 or more")
         if not self.layer_times:
             raise ValueError("there are no layer times; give one or more points")
+        if not self.longest_kernel > 0:
+            raise ValueError(f"the longest kernel is {self.longest_kernel} s; give above 0")
         for before, after in pairwise(self.layer_times):
             if after.tokens <= before.tokens or after.time < before.time:
                 raise ValueError(
@@ -86,7 +91,7 @@ class PrefillProfile:
         size = min(CHUNK, tokens)
         while True:
             kernels = self._kernels(tokens, size)
-            if size == 1 or max(kernels) <= LONGEST_KERNEL:
+            if size == 1 or max(kernels) <= self.longest_kernel:
                 return Work(tuple(Piece(time, self.layers) for time in kernels if time > 0))
             size = math.ceil(size / 2)
 

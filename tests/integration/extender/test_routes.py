@@ -120,3 +120,10 @@ async def test_probes():
         mirror.synced = False
         assert (await client.get("/healthz")).status == 200
         assert (await client.get("/readyz")).status == 503
+
+
+async def test_whoever_may_ask_for_its_health_may_ask_for_nothing_else():
+    async with TestClient(TestServer(Routes(Known()).health())) as client:
+        assert (await client.get("/readyz")).status == 200
+        assert (await client.get("/metrics")).status == 200
+        assert (await client.post("/filter", json={})).status == 404

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from examples.prefill.kernels import LONGEST_KERNEL, LayerTimes
+from examples.prefill.kernels import LayerTimes
 from examples.trainer.profile import stage_profile
 from geotrain.api import convert
 
@@ -31,24 +31,26 @@ TRAINING = maps("profile.yaml")["gpt-profile"]["profile.json"]
 
 
 def test_the_training_profile_is_the_measured_block():
-    measured = block(4096, 4096)
+    measured = block(8192, 4096)
     entry = json.loads(TRAINING)["layers"][0]
     weight = measured["backward_ms"] - measured["backward_input_ms"]
     assert float(entry["forward"].removesuffix("ms")) == pytest.approx(
         measured["forward_ms"], abs=5e-4
     )
-    assert float(entry["inputGradient"].removesuffix("ms")) == measured["backward_input_ms"]
+    assert float(entry["inputGradient"].removesuffix("ms")) == pytest.approx(
+        measured["backward_input_ms"], abs=5e-4
+    )
     assert float(entry["weightGradient"].removesuffix("ms")) == pytest.approx(weight, abs=5e-4)
-    assert json.loads(TRAINING)["boundaryBytes"] == str(measured["boundary_bytes"] // 100)
+    assert json.loads(TRAINING)["boundaryBytes"] == str(measured["boundary_bytes"] // 200)
 
 
 def test_trainer_and_planner_read_the_training_profile_alike():
     planned = convert.profile(json.loads(TRAINING))
     mine = stage_profile(TRAINING, stage=0, stages=6, recompute=False)
-    assert mine.seconds["F"] == pytest.approx(4 * planned.layers[0].forward)
-    assert mine.seconds["B"] == pytest.approx(4 * planned.layers[0].backward)
+    assert mine.seconds["F"] == pytest.approx(6 * planned.layers[0].forward)
+    assert mine.seconds["B"] == pytest.approx(6 * planned.layers[0].backward)
     assert mine.boundary == planned.boundary
-    assert len(planned.layers) == 24
+    assert len(planned.layers) == 36
 
 
 def points(name):
@@ -75,10 +77,19 @@ def test_the_prefill_profiles_are_the_measured_layers(name, layers, expected):
     assert found == pytest.approx(expected, abs=6e-4)
 
 
-@pytest.mark.parametrize("name", ["chat-profile", "chat-8b-profile"])
+def test_the_largest_profile_is_four_times_the_measured_layer():
+    found = {
+        p["tokens"]: float(p["time"].removesuffix("ms"))
+        for p in points("chat-405b-profile")["layerTimes"]
+    }
+    assert found == pytest.approx({n: 4 * t for n, t in measured_70b().items()}, abs=3e-3)
+
+
+@pytest.mark.parametrize("name", ["chat-profile", "chat-405b-profile", "chat-8b-profile"])
 def test_worker_and_router_read_the_prefill_profiles_alike(name):
     text = json.dumps(points(name))
     times, profile = LayerTimes.from_json(text), convert.prefill_profile(json.loads(text))
     for tokens in (100, 2048, 3000, 8000):
         assert times.layer(tokens) == pytest.approx(profile.layer_time(tokens))
-        assert max(chunk.seconds for chunk in times.chunks(tokens)) <= LONGEST_KERNEL
+        assert max(chunk.seconds for chunk in times.chunks(tokens)) <= times.longest_kernel
+        assert times.longest_kernel == profile.longest_kernel

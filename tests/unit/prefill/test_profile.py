@@ -97,3 +97,15 @@ def test_a_wrong_point_is_refused(tokens, time, words):
 def test_a_wrong_profile_is_refused(layers, points, words):
     with pytest.raises(ValueError, match=words):
         PrefillProfile(layers, tuple(LayerTime(*point) for point in points))
+
+
+def test_a_profile_may_allow_longer_kernels():
+    points = (LayerTime(2048, 0.02),)
+    short, long = PrefillProfile(10, points), PrefillProfile(10, points, longest_kernel=0.02)
+    assert len(short.work(2048).pieces) > len(long.work(2048).pieces) == 1
+
+
+@pytest.mark.parametrize("longest", [0.0, -1.0, float("nan")])
+def test_a_longest_kernel_of_nothing_is_refused(longest):
+    with pytest.raises(ValueError, match="give above 0"):
+        PrefillProfile(10, (LayerTime(2048, 0.02),), longest_kernel=longest)

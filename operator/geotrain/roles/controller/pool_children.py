@@ -92,7 +92,8 @@ def profile_text(profile: PrefillProfile) -> str:
         {"tokens": point.tokens, "time": f"{round(point.time * 1e9)}ns"}
         for point in profile.layer_times
     ]
-    return json.dumps({"layers": profile.layers, "layerTimes": points})
+    longest = f"{profile.longest_kernel * 1e9:.0f}ns"
+    return json.dumps({"layers": profile.layers, "layerTimes": points, "longestKernel": longest})
 
 
 def worker_config(parts: Parts) -> Manifest:

@@ -78,12 +78,23 @@ class Routes:
                 web.post("/filter", self._verb("filter", self._filter)),
                 web.post("/prioritize", self._verb("prioritize", self._prioritize)),
                 web.post("/preempt", self._verb("preempt", self._preempt)),
-                web.get("/healthz", _healthz),
-                web.get("/readyz", self._readyz),
-                web.get("/metrics", self._show_metrics),
+                *self._health_routes(),
             ]
         )
         return application
+
+    def health(self) -> web.Application:
+        """What others than the scheduler may ask: is it well, is it ready, its metrics."""
+        application = web.Application()
+        application.add_routes(self._health_routes())
+        return application
+
+    def _health_routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/healthz", _healthz),
+            web.get("/readyz", self._readyz),
+            web.get("/metrics", self._show_metrics),
+        ]
 
     def _verb(self, verb: str, answer: _Answer) -> _Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
