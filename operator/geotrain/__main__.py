@@ -2,10 +2,12 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from types import FrameType
+from typing import Final, NoReturn, TypeAlias
 
 Arguments: TypeAlias = Sequence[str]
 
@@ -64,7 +66,15 @@ def main(arguments: Arguments) -> int:
         said = f"{role!r} is no role" if role else "a role is missing"
         print(f"{said}; give one of {', '.join(ROLES)}", file=sys.stderr)
         return 2
+    # The first process of a container ignores what it has no handler for, so a pod that is deleted
+    # while its role still starts would stay for its whole grace period.
+    signal.signal(signal.SIGTERM, _leave)
     return ROLES[role](arguments[1:])
+
+
+def _leave(number: int, _: FrameType | None) -> NoReturn:
+    """End now; the role's own handler takes this one's place once it serves."""
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":
