@@ -107,6 +107,8 @@ def test_the_board_shows_each_kind(job: Job) -> None:
     assert ours["PHASE"] == "Running"
     assert ours["PLACEMENT"] == "dc-west:2 dc-central:2 dc-east:2"
     assert ours["PLANNED"].endswith("ms") or ours["PLANNED"].endswith("s")
+    assert ours["ITERATION"] == "", "no trainer has told of one"
+    assert ours["RESTARTS"] == "0"
     assert {row["NAME"]: row["REACHABLE"] for row in board["dc"]} == dict.fromkeys(
         (f"datacenter.geotrain.io/{name}" for name in DATA_CENTERS), "True"
     )

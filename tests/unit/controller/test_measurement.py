@@ -79,6 +79,11 @@ async def test_old_reports_count_for_nothing(world):
     assert world.condition("WindowsEnforced")[:2] == ("Unknown", "NoReport")
 
 
+async def test_no_iteration_is_shown_before_one_was_told(world):
+    await running(world, iteration=0, iterationSeconds=None)
+    assert not {"iteration", "iterationTime"} & world.status()["observed"].keys()
+
+
 async def test_nonsense_is_left_out(world):
     await running(
         world,

@@ -90,7 +90,8 @@ def _summary(plan: Plan, fresh: Mapping[int, Mapping[str, Any]]) -> dict[str, An
     losses = [_number(fresh[rank].get("loss")) for rank in sorted(fresh)]
     loss = next((each for each in reversed(losses) if each is not None), None)
     return {
-        **({} if iteration is None else {"iteration": int(iteration)}),
+        # Without signals a sidecar counts from 0 for ever: no iteration has been told to it.
+        **({} if iteration is None or length is None else {"iteration": int(iteration)}),
         **({} if not length else _timing(plan, length)),
         **({} if loss is None else {"loss": _rounded(loss)}),
         **_traffic(plan, fresh),
