@@ -67,7 +67,7 @@ def test_the_flows_of_each_data_centre_have_windows(job: Job) -> None:
 
 
 def test_a_stranger_is_stopped_where_a_rank_gets_through(job: Job) -> None:
-    """From the rank's own data centre and from another; and until the policy is there, nobody."""
+    """From the rank's own data centre and from another, where its label means nothing."""
     address = job.pods()[5]["status"]["podIP"]
     for name in ("dc-west", "dc-east"):
         jobs.container_in(name, job.namespace, "stranger", jobs.serving(gpus=0))
