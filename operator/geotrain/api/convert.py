@@ -33,6 +33,11 @@ MOST_ALTERNATIVES: Final = 20
 """Losers kept in a status; the rest are counted by nobody and would only fill etcd."""
 
 
+TCP_PAYLOAD_SHARE: Final = 1448 / 1514
+"""What is left of a link's rate for a TCP payload: a frame of 1,514 bytes spends 14 on Ethernet, 20
+on IPv4, 20 on TCP and 12 on its timestamps (RFC 791, 9293, 7323)."""
+
+
 def document(text: str, what: str) -> Mapping[str, Any]:
     """Read a JSON object. ``what`` names it in the InputError, for example the ConfigMap's key."""
     try:
@@ -256,6 +261,7 @@ def _link(ends: tuple[str, str], spec: WanLinkSpec, measured: MeasuredLink | Non
         per_pod_capacity=min(_rates(spec.per_pod_capacity, seen.per_pod_capacity), default=None),
         cost_per_gigabyte=spec.cost_per_gigabyte,
         reservable=spec.reservable,
+        efficiency=TCP_PAYLOAD_SHARE,
     )
 
 
