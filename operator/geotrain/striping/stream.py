@@ -68,11 +68,15 @@ class Stream:
         return self._receiver.is_finished
 
     @property
+    def is_delivered(self) -> bool:
+        """Both directions ended and arrived, though the far end may not know it yet."""
+        return self._sender.is_acknowledged and self._receiver.is_finished
+
+    @property
     def is_done(self) -> bool:
         """Both directions ended, arrived, and the far end was told so."""
         return (
-            self._sender.is_acknowledged
-            and self._receiver.is_finished
+            self.is_delivered
             and not self._ack_due()
             and not any(lane.pending for lane in self.lanes)
         )

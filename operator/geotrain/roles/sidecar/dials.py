@@ -26,6 +26,7 @@ class Dial:
         failed: Callable[[OSError], None],
         *,
         priority: int = 0,
+        is_near: bool = False,
         patience: Seconds = 0.0,
     ) -> None:
         self._loop = loop
@@ -33,6 +34,7 @@ class Dial:
         self._connected = connected
         self._failed = failed
         self._priority = priority
+        self._is_near = is_near
         self._left = patience
         self._pause = _FIRST_PAUSE
         self._socket: socket.socket | None = None
@@ -49,7 +51,7 @@ class Dial:
 
     def _try(self) -> None:
         try:
-            self._socket = sockets.dial(*self._target, self._priority)
+            self._socket = sockets.dial(*self._target, self._priority, is_near=self._is_near)
         except OSError as error:
             self._again(error)
             return

@@ -5,8 +5,9 @@ A handler must therefore read until a short read and remember a connection as wr
 kernel refuses a write. What many events of one wake-up have in common is done once, after them.
 
 While bytes flow in bulk the loop rests a moment after each wake-up, so that the next one finds
-many events: on slow links with small windows most of the cost is waking up for every packet.
-Small messages set no such rest off, so their latency stays what it is.
+many events: on slow links with small windows most of the cost is waking up for every packet. The
+rest grows while wake-ups still find little. Small messages set no rest off, so their latency stays
+what it is, and the first bytes of a large one wait for the least.
 """
 
 import contextlib
@@ -31,7 +32,10 @@ HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 _INTEREST = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET
 _LONGEST_WAIT: Seconds = 3600.0
 BULK: Bytes = 1400
+_PLENTY: Bytes = 64 * 1024
+_SHORTEST_SHARE = 0.25
 _SCRATCH: Bytes = 256 * 1024
+_FAILED = "a handler of the data path failed"
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +69,13 @@ class Loop:
     """Runs handlers, timers and calls from other threads, one at a time, in its own thread.
 
     ``scratch`` is a buffer that a handler may use until it returns; ``rest`` is how long to wait
-    after a wake-up that moved at least ``BULK`` bytes.
+    at most after a wake-up that moved at least ``BULK`` bytes. It begins at a quarter of that, and
+    doubles with each that moved less than ``_PLENTY``.
     """
 
     def __init__(self, rest: Seconds = 0.0) -> None:
-        self._rest = rest
+        self._longest = rest
+        self._shortest = self._rest = rest * _SHORTEST_SHARE
         self._bulk: Bytes = 0
         self._epoll = select.epoll()
         self._handlers: dict[int, Handler] = {}
@@ -153,18 +159,31 @@ class Loop:
         """Until ``stop``: wait, handle, flush."""
         while not self._stopping:
             self._turn(self._patience())
-            if self._bulk >= BULK and self._rest:
-                time.sleep(self._rest)
-            self._bulk = 0
+            self._pause()
         self._epoll.close()
         os.close(self._wake)
+
+    def _pause(self) -> None:
+        """Rest, if this wake-up moved bulk, for as long as it seems to need to find plenty."""
+        moved, self._bulk = self._bulk, 0
+        if not self._longest or moved < BULK:
+            self._rest = self._shortest
+            return
+        time.sleep(self._rest)
+        if moved < _PLENTY:
+            self._rest = min(2 * self._rest, self._longest)
+        else:
+            self._rest = max(self._rest / 2, self._shortest)
 
     def _turn(self, patience: Seconds) -> None:
         handlers = self._handlers
         for descriptor, mask in self._epoll.poll(patience, 256):
             handler = handlers.get(descriptor)
             if handler is not None:
-                self._guard(handler, mask)
+                try:  # not through _guard: this is by far the most frequent call
+                    handler(mask)
+                except Exception:
+                    log.exception(_FAILED)
         while self._calls:
             self._guard(self._calls.popleft())
         now = time.monotonic()
@@ -182,7 +201,7 @@ class Loop:
         try:
             call(*arguments)
         except Exception:
-            log.exception("a handler of the data path failed")
+            log.exception(_FAILED)
 
     def _patience(self) -> Seconds:
         if not self._timers:

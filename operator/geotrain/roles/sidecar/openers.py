@@ -29,9 +29,13 @@ _LASTING: Seconds = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a lane leaves this pod: where to connect, in which class, and on which meter."""
+    """How a lane leaves this pod: where to connect, in which class, and on which meter.
+
+    ``is_near``: the first of the addresses is in this data centre.
+    """
 
     addresses: tuple[str, ...]
+    is_near: bool
     priority: int
     meter: Meter
 
@@ -101,6 +105,7 @@ class Opener:
             lambda connection: self._connected(number, connection, way),
             lambda _: self._retry(number),
             priority=way.priority,
+            is_near=way.is_near,
         )
 
     def _connected(self, number: int, connection: socket.socket, way: Exit) -> None:

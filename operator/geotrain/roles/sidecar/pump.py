@@ -48,8 +48,8 @@ class Limits:
     refusal: Seconds = 10.0
     """A refused application port is tried again for so long: the redirected client believes that
     it is connected, and many cannot bear a reset where they would have borne a refusal."""
-    rest: Seconds = 0.002
-    """How long to collect events while bytes flow in bulk; see ``loop``."""
+    rest: Seconds = 0.005
+    """How long to collect events at most while bytes flow in bulk; see ``loop``."""
     unknown: Seconds = 10.0
     """A destination whose rank is not known yet is held back for so long."""
 
@@ -145,6 +145,8 @@ class Pump:
             self._loop.reset(app)  # nothing was redirected: somebody connected to us
             return
 
+        sockets.serve_application(app)
+
         def decide(last: bool) -> bool:
             rank = self._view.rank_of(address)
             if rank is None and not last and not self._view.is_complete:
@@ -203,7 +205,9 @@ class Pump:
         found = routes.addresses(path, self._view.addresses)
         if found is None:
             return None
-        return Exit(found, self._priority(flow, found[0]), self._meter(flow, found[0]))
+        first = found[0]
+        is_near = self._view.network.is_local(first)
+        return Exit(found, is_near, self._priority(flow, first), self._meter(flow, first))
 
     # What peers open.
 
@@ -251,11 +255,11 @@ class Pump:
         sockets.prepare(near, self._priority(hello.reverse, peer))
 
         if network.is_local(peer):
-            sockets.keep_shallow(near)
+            sockets.keep_shallow(near, self._window)
 
         def connected(far: socket.socket) -> None:
             if network.is_local(hop):
-                sockets.keep_shallow(far)
+                sockets.keep_shallow(far, self._window)
             far.send(onward.encode())
             sent, returned = self._meter(hello.flow, hop), self._meter(hello.reverse, peer)
             self._splice(near, far, sent, returned)
@@ -279,6 +283,8 @@ class Pump:
                 return
             stripe = self._accept(hello)
         sockets.prepare(connection, self._priority(hello.reverse, peer))
+        if self._view.network.is_local(peer):
+            sockets.deepen(connection)
         stripe.join(connection, hello.lane, self._meter(hello.reverse, peer))
 
     def _accept(self, hello: Hello) -> Stripe:
@@ -289,6 +295,7 @@ class Pump:
             self._forget(hello.stream)
 
         def serve(app: socket.socket) -> None:
+            sockets.serve_application(app)
             stripe.stream.greet()
             stripe.serve(app)
 
@@ -298,6 +305,7 @@ class Pump:
             (hello.address, hello.port),
             serve,
             lambda _: stripe.refuse(),
+            is_near=True,
             patience=self._limits.refusal,
         )
         self._stripes[hello.stream] = stripe

@@ -1,11 +1,13 @@
 """Two connections joined to one: plain ones straight through, and those a mate passes on."""
 
-import contextlib
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from geotrain.roles.sidecar.loop import HUNG_UP, READABLE, WRITABLE, Loop
 from geotrain.roles.sidecar.meters import Meter
+
+_NOTHING = memoryview(b"")
 
 
 class _Direction:
@@ -17,7 +19,7 @@ class _Direction:
         self.source = source
         self.sink = sink
         self.meter = meter
-        self.rest = b""
+        self.rest = _NOTHING
         self.ended = False
 
 
@@ -42,8 +44,8 @@ class Splice:
         self._out = _Direction(near, far, sent)
         self._back = _Direction(far, near, returned)
         self._open = True
-        loop.watch(near, lambda mask: self._event(mask, self._out, self._back))
-        loop.watch(far, lambda mask: self._event(mask, self._back, self._out))
+        loop.watch(near, partial(self._event, self._out, self._back))
+        loop.watch(far, partial(self._event, self._back, self._out))
 
     def abort(self) -> None:
         """Reset both sides."""
@@ -52,7 +54,7 @@ class Splice:
                 self._loop.reset(connection)
             self._finish()
 
-    def _event(self, mask: int, reading: _Direction, writing: _Direction) -> None:
+    def _event(self, reading: _Direction, writing: _Direction, mask: int) -> None:
         """An edge of one socket: ``reading`` comes from it, ``writing`` goes to it."""
         try:
             if self._open and mask & READABLE and not reading.rest:
@@ -63,10 +65,12 @@ class Splice:
             self.abort()
 
     def _move(self, way: _Direction, hung_up: bool) -> None:
-        """Until the source is drained or the sink is full."""
+        """Until the source is drained or the sink is full, which it says by taking only a part."""
         scratch = self._loop.scratch
-        with contextlib.suppress(BlockingIOError):
-            while not way.ended and self._drained(way):
+        try:
+            if way.rest and not self._pass_on(way, way.rest):
+                return
+            while not way.ended:
                 count = way.source.recv_into(scratch)
                 if not count:
                     way.ended = True
@@ -74,25 +78,23 @@ class Splice:
                     self._settle()
                     return
                 self._loop.moved(count)
-                self._send(way, scratch[:count])
-                if count < len(scratch) and not hung_up and not way.rest:
+                if not self._pass_on(way, scratch[:count]):
                     return
+                if count < len(scratch) and not hung_up:
+                    return
+        except BlockingIOError:
+            return
 
-    def _drained(self, way: _Direction) -> bool:
-        if way.rest:
-            taken = way.sink.send(way.rest)
-            way.meter.bytes += taken
-            way.rest = way.rest[taken:]
-        return not way.rest
-
-    def _send(self, way: _Direction, data: memoryview) -> None:
+    def _pass_on(self, way: _Direction, data: memoryview) -> bool:
+        """Whether the sink took everything; what it did not take is kept."""
         try:
             taken = way.sink.send(data)
         except BlockingIOError:
             taken = 0
         way.meter.bytes += taken
-        if taken < len(data):
-            way.rest = bytes(data[taken:])
+        is_done = taken == len(data)
+        way.rest = _NOTHING if is_done else memoryview(bytes(data[taken:]))
+        return is_done
 
     def _settle(self) -> None:
         if self._out.ended and self._back.ended:

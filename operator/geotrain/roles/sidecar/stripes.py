@@ -10,6 +10,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from geotrain.roles.sidecar.loop import HUNG_UP, READABLE, WRITABLE, Loop, Timer
@@ -117,7 +118,7 @@ class Stripe:
         self._ready.append(link)
         if self._timer is not None:
             self._timer.cancel()
-        self._loop.watch(connection, lambda mask: self._lane_event(link, mask))
+        self._loop.watch(connection, partial(self._lane_event, link))
         self._loop.touch(self)
 
     def refuse(self) -> None:
@@ -179,6 +180,7 @@ class Stripe:
                 count = link.connection.recv_into(scratch)
                 if not count:
                     self._drop(link)
+                    self._end_with_lanes()
                     return
                 self._loop.moved(count)
                 if not self._closing:
@@ -276,6 +278,11 @@ class Stripe:
         if self._keeper is not None:
             self._keeper.lost(link.lane.number)
         self._loop.touch(self)
+
+    def _end_with_lanes(self) -> None:
+        """The far end has closed them all: it does so when it was told that all has arrived."""
+        if not self._links and not self._closing and self.stream.is_delivered:
+            self._part()
 
     def _say_reset(self) -> None:
         """On the first lane that is between two frames and takes it."""
