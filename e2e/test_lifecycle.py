@@ -14,18 +14,25 @@ pytestmark = pytest.mark.e2e
 PAIR = {"dc-west": 1, "dc-east": 1}
 
 
-@pytest.fixture
-def job(namespace: str) -> Iterator[Job]:
-    """Two ranks in two data centres; the gang may be started again once."""
-    job = Job.applied(jobs.manifest(namespace, PAIR, failurePolicy={"maxRestarts": 1}))
-    job.await_running()
+@pytest.fixture(scope="module")
+def standing(shared_namespace: str) -> Iterator[Job]:
+    """Two ranks in two data centres."""
+    job = Job.applied(jobs.manifest(shared_namespace, PAIR))
     yield job
     job.delete()
-    jobs.await_nothing_left(namespace)
+    jobs.await_nothing_left(shared_namespace)
 
 
-def test_a_lost_pod_restarts_the_whole_gang_until_the_policy_gives_up(job: Job) -> None:
-    before = job.pods()
+@pytest.fixture
+def job(standing: Job) -> Job:
+    """The same, running."""
+    standing.await_running()
+    return standing
+
+
+def test_a_lost_pod_restarts_the_whole_gang_until_the_policy_gives_up(namespace: str) -> None:
+    job = Job.applied(jobs.manifest(namespace, PAIR, failurePolicy={"maxRestarts": 1}))
+    before = job.await_running()
     kill(job, 1)
     wait_for("second attempt", lambda: job.resource()["status"]["attempt"] == 1, 30, seen=job.why)
     after = job.await_running()

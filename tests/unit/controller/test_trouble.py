@@ -184,6 +184,7 @@ async def test_a_member_that_refuses_an_object_is_a_condition(world):
         ({"other": "eA=="}, "CredentialsMissing", "no key 'kubeconfig'"),
         ({"kubeconfig": "!"}, "CredentialsInvalid", "not text"),
         ({"kubeconfig": "eA=="}, "CredentialsInvalid", "current-context"),
+        ({"kubeconfig": "eA=="}, "CredentialsInvalid", "Secret geotrain-system/dc-west, key "),
     ],
 )
 async def test_a_wrong_kubeconfig_is_a_condition_until_it_is_repaired(world, held, reason, part):

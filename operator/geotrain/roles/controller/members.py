@@ -144,7 +144,7 @@ class Members:
         before = self._sites.get(key)
         if before is not None and before.digest == digest:
             return before
-        cluster = self._hub if key == LOCAL else self._open_cluster(text)
+        cluster = self._hub if key == LOCAL else self._cluster(key, text)
         if before is not None:
             _log.info("the kubeconfig of %s changed", key)
             await before.close()
@@ -153,6 +153,13 @@ class Members:
         task = asyncio.create_task(mirror.run(), name=f"mirror of {key}")
         self._sites[key] = Site(key, mirror, digest, task)
         return self._sites[key]
+
+    def _cluster(self, key: str, kubeconfig: str) -> Cluster:
+        try:
+            return self._open_cluster(kubeconfig)
+        except CredentialsError as error:
+            namespace, name, entry = key.split("/")
+            raise CredentialsError(f"Secret {namespace}/{name}, key {entry!r}: {error}") from error
 
     async def _leave(self, data_center: str) -> None:
         key = self._homes.pop(data_center, "")
