@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from geotrain.errors import TooManyRequests, Unreachable
+from geotrain.errors import Conflict, TooManyRequests, Unreachable
 from geotrain.roles.controller.workqueue import WorkQueue
 
 
@@ -107,3 +107,13 @@ async def test_what_waits_when_the_queue_ends_is_dropped():
         await asyncio.sleep(0)
     await asyncio.sleep(0.03)
     assert worker.done == []
+
+
+async def test_a_write_that_came_too_late_is_tried_again_without_a_warning(caplog):
+    worker = Worker()
+    worker.faults = [Conflict("the object has been modified")]
+    with caplog.at_level(logging.INFO):
+        async with queue(worker) as made:
+            made.add("a")
+            await until(lambda: len(worker.done) == 2)
+    assert [record.levelno for record in caplog.records] == [logging.INFO]

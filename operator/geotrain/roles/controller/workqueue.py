@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from geotrain.errors import GeotrainError, TooManyRequests
+from geotrain.errors import Conflict, GeotrainError, TooManyRequests
 from geotrain.units import Seconds
 
 Key = TypeVar("Key", bound=Hashable)
@@ -93,7 +93,9 @@ class WorkQueue(Generic[Key]):
 
     def _failed(self, key: Key, error: GeotrainError, at_least: Seconds = 0.0) -> Seconds:
         pause = max(self._pause(key), at_least)
-        _log.warning("reconcile of %s is tried again in %.1f s: %s", key, pause, error)
+        # Somebody else's write came first: no trouble, and seen anew at the next look.
+        level = logging.INFO if isinstance(error, Conflict) else logging.WARNING
+        _log.log(level, "reconcile of %s is tried again in %.1f s: %s", key, pause, error)
         return pause
 
     def _pause(self, key: Key) -> Seconds:
