@@ -58,8 +58,9 @@ class LayerTimes:
         """Read prefill.json. Raises ProfileError."""
         try:
             document = json.loads(text)
+            layers, points = int(document["layers"]), tuple(_points(document["layerTimes"]))
             longest = seconds(str(document.get("longestKernel", f"{LONGEST_KERNEL * 1e3:g}ms")))
-            return cls(int(document["layers"]), tuple(_points(document["layerTimes"])), longest)
+            return cls(layers, points, longest)
         except (KeyError, TypeError, ValueError) as error:
             raise ProfileError(f"the prefill profile is wrong: {error!r}") from error
 
