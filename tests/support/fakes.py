@@ -5,7 +5,6 @@ tests/integration/controller/test_cluster_contract.py runs against it and agains
 """
 
 import asyncio
-import copy
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -56,8 +55,8 @@ class FakeCluster:
         """Put an object as if somebody else had made it, status included."""
         resource = resource_of(manifest["apiVersion"], manifest["kind"])
         found = self._objects.get(_key(resource, manifest))
-        merged = _merged(found or {}, copy.deepcopy(manifest))
-        return copy.deepcopy(self._store(resource, merged))
+        merged = _merged(found or {}, copied(manifest))
+        return copied(self._store(resource, merged))
 
     def vanish(self, resource: ApiResource, namespace: str, name: str) -> None:
         """Remove an object for good, as the kubelet does with a pod that has ended."""
@@ -66,7 +65,15 @@ class FakeCluster:
     def everything(self, resource: ApiResource) -> list[Object]:
         """All objects of a kind, in order of name."""
         found = [o for (r, _, _), o in self._objects.items() if r == resource]
-        return copy.deepcopy(sorted(found, key=_place))
+        return copied(sorted(found, key=_place))
+
+    def versions(self, *resources: ApiResource) -> dict[_Key, str]:
+        """The version of every object of these kinds: equal while none was changed."""
+        return {
+            key: found["metadata"]["resourceVersion"]
+            for key, found in self._objects.items()
+            if key[0] in resources
+        }
 
     def fail_next(self, verb: str, error: ClusterError, times: int = 1) -> None:
         """Let the next calls of a verb (get, list, create, apply, patch, delete, proxy) fail."""
@@ -91,7 +98,7 @@ class FakeCluster:
 
     async def get(self, resource: ApiResource, namespace: str, name: str) -> Object:
         await self._call("get", resource, name)
-        return copy.deepcopy(self._found(resource, namespace, name))
+        return copied(self._found(resource, namespace, name))
 
     async def list(
         self, resource: ApiResource, namespace: str = "", selector: str = ""
@@ -103,18 +110,18 @@ class FakeCluster:
         await self._call("create", resource, manifest["metadata"]["name"])
         if _key(resource, manifest) in self._objects:
             raise Conflict(f"{resource} {manifest['metadata']['name']!r} already exists")
-        return copy.deepcopy(self._store(resource, _without_status(copy.deepcopy(manifest))))
+        return copied(self._store(resource, _without_status(copied(manifest))))
 
     async def apply(self, resource: ApiResource, manifest: Object) -> Object:
         await self._call("apply", resource, manifest["metadata"]["name"])
         key = _key(resource, manifest)
         found = self._objects.get(key, {})
-        wanted = _without_status(copy.deepcopy(manifest))
+        wanted = _without_status(copied(manifest))
         merged = _merged(_less(found, self._applied.get(key, {}), wanted), wanted)
         if resource == PODS and found and merged["spec"] != found["spec"]:
             raise Invalid("pod updates may not change fields other than …")
         self._applied[key] = wanted
-        return copy.deepcopy(found if merged == found else self._store(resource, merged))
+        return copied(found if merged == found else self._store(resource, merged))
 
     async def patch(
         self,
@@ -129,12 +136,12 @@ class FakeCluster:
         found = self._found(resource, namespace, name)
         if isinstance(patch, Mapping):
             given = {k: v for k, v in patch.items() if (k == "status") == (subresource != "")}
-            changed = _merged(found, copy.deepcopy(given), prune=True)
+            changed = _merged(found, copied(given), prune=True)
         else:
             changed = _patched(found, patch)
         if changed == found:
-            return copy.deepcopy(found)
-        return copy.deepcopy(self._store(resource, changed))
+            return copied(found)
+        return copied(self._store(resource, changed))
 
     async def delete(
         self,
@@ -153,7 +160,7 @@ class FakeCluster:
         if not lingers and not found["metadata"].get("finalizers"):
             self._remove(_key(resource, found))
         elif "deletionTimestamp" not in found["metadata"]:
-            marked = copy.deepcopy(found)
+            marked = copied(found)
             marked["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             self._store(resource, marked)
 
@@ -178,7 +185,7 @@ class FakeCluster:
     async def pod_proxy_get(self, namespace: str, pod: str, port: int, path: str) -> Object:
         await self._call("proxy", PODS, pod)
         try:
-            return copy.deepcopy(self.reports[namespace, pod])
+            return copied(self.reports[namespace, pod])
         except KeyError:
             raise ClusterError(f"no endpoints for {pod}:{port}/{path}") from None
 
@@ -244,7 +251,14 @@ class FakeCluster:
         for watched, namespace, selector, queue in self._watchers:
             inside = namespace in ("", stored["metadata"].get("namespace", ""))
             if watched == resource and inside and _picks(selector, stored):
-                queue.put_nowait(Change(kind, copy.deepcopy(stored)))
+                queue.put_nowait(Change(kind, copied(stored)))
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares nothing that can change: JSON values only, many times faster than copy."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
 
 
 def _key(resource: ApiResource, manifest: Object) -> _Key:
@@ -301,7 +315,7 @@ def _less(found: Object, before: Mapping[str, Any], wanted: Mapping[str, Any]) -
 
 
 def _patched(found: Object, patch: Sequence[Mapping[str, Any]]) -> Object:
-    result: Any = copy.deepcopy(found)
+    result: Any = copied(found)
     for step in patch:
         *path, last = [p.replace("~1", "/").replace("~0", "~") for p in step["path"].split("/")[1:]]
         try:

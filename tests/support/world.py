@@ -188,12 +188,10 @@ class World:
         for _ in range(20):
             await asyncio.sleep(0)
 
-    def snapshot(self) -> str:
-        state = [
-            [cluster.everything(r) for r in (*CHILDREN, TRAINING_JOBS, BANDWIDTH_SCHEDULES)]
-            for cluster in self.clusters.values()
-        ]
-        return json.dumps(state, sort_keys=True)
+    def snapshot(self) -> list[object]:
+        """Equal as long as no object that the controller writes has changed."""
+        kinds = (*CHILDREN, TRAINING_JOBS, BANDWIDTH_SCHEDULES)
+        return [cluster.versions(*kinds) for cluster in self.clusters.values()]
 
     def job(self, name: str = "gpt") -> Object:
         return next(o for o in self.hub.everything(TRAINING_JOBS) if o["metadata"]["name"] == name)
@@ -277,7 +275,6 @@ class World:
 
 
 def secret(name: str, kubeconfig: str) -> Object:
-
     data = {"kubeconfig": base64.b64encode(kubeconfig.encode()).decode()}
     meta = {"name": name, "namespace": "geotrain-system"}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data}

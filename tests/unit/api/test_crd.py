@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,17 @@ from geotrain.api.v1alpha1 import KINDS, Resource
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture
+def made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what happens with the texts: making them takes most of a second."""
+    monkeypatch.setattr(crd, "generated", cache(crd.generated))
+
+
 def test_the_generated_files_agree_with_their_sources() -> None:
     assert crd.drift(ROOT) == []
 
 
+@pytest.mark.usefixtures("made_once")
 def test_writing_makes_the_files_and_removes_what_has_no_source(tmp_path: Path) -> None:
     stranger = tmp_path / "crds" / "geotrain.io_strangers.yaml"
     stranger.parent.mkdir()
@@ -27,6 +35,7 @@ def test_writing_makes_the_files_and_removes_what_has_no_source(tmp_path: Path) 
     assert len(list(stranger.parent.iterdir())) == len(KINDS)
 
 
+@pytest.mark.usefixtures("made_once")
 def test_check_names_every_difference_and_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

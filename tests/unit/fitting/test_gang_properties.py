@@ -3,7 +3,7 @@
 from collections import defaultdict
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geotrain.fitting import Fits, Occupancy, gang_fits, victims
@@ -69,7 +69,6 @@ def feasible(nodes, pods, gang):
 
 
 @given(clusters(), gangs(alike=False))
-@settings(deadline=None)
 def test_no_assignment_exceeds_a_node(cluster, gang):
     nodes, pods = cluster
     answer = gang_fits(nodes, pods, gang)
@@ -81,14 +80,12 @@ def test_no_assignment_exceeds_a_node(cluster, gang):
 
 
 @given(clusters(), gangs(alike=True))
-@settings(deadline=None)
 def test_the_answer_is_exact_for_gangs_of_one_shape_a_data_centre(cluster, gang):
     nodes, pods = cluster
     assert isinstance(gang_fits(nodes, pods, gang), Fits) == feasible(nodes, pods, gang)
 
 
 @given(clusters(), gangs(alike=False))
-@settings(deadline=None)
 def test_the_order_in_which_things_are_listed_changes_nothing(cluster, gang):
     nodes, pods = cluster
     turned = gang_fits(nodes[::-1], pods[::-1], gang[::-1])
@@ -96,7 +93,6 @@ def test_the_order_in_which_things_are_listed_changes_nothing(cluster, gang):
 
 
 @given(clusters(), st.integers(0, 8), st.integers(0, 2))
-@settings(deadline=None)
 def test_victims_make_room_and_none_leaves_in_vain(cluster, cpu, pods_wanted):
     nodes, pods = cluster
     there = Occupancy(nodes, pods)

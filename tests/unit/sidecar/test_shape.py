@@ -1,3 +1,5 @@
+import pytest
+
 from geotrain.roles.sidecar.alignment import Alignment
 from geotrain.roles.sidecar.network import Flow, Network, Peer
 from geotrain.roles.sidecar.resolver import Resolver
@@ -85,6 +87,17 @@ def test_a_kernel_that_refuses_is_a_problem_and_is_tried_again() -> None:
     made.book()
     assert made.problem == "No such device"
     made.follow(ALIGNED, 100.2)
+
+
+def test_a_problem_that_lasts_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    htb = FakeHtb()
+    made = shaper(htb)
+    for moment in (100.1, 100.2):
+        htb.fail_next["apply"] = "Operation not permitted"
+        made.follow(ALIGNED, moment)
+    assert [r.message for r in caplog.records] == [
+        "the interface is not shaped: Operation not permitted"
+    ]
 
 
 def test_without_htb_the_payload_is_counted() -> None:

@@ -40,13 +40,12 @@ class Stats:
 
     def count(self, outcome: Outcome) -> None:
         """Count the end of an admitted request."""
-        match outcome:
-            case "served":
-                self.served += 1
-            case "failed":
-                self.failed += 1
-            case "cancelled":
-                self.cancelled += 1
+        if outcome == "served":
+            self.served += 1
+        elif outcome == "failed":
+            self.failed += 1
+        else:
+            self.cancelled += 1
 
     def document(self, fleet: Fleet, now: Seconds) -> dict[str, Any]:
         """Write ``/stats``; times in seconds, percentiles null until something was served."""

@@ -34,10 +34,11 @@ class Route:
 def route(network: Network, own: int, target: int) -> Route | None:
     """How a connection from ``own`` to ``target`` is carried; None when it is no flow's."""
     forward, reverse = network.flow(own, target), network.flow(target, own)
-    if forward is None and reverse is None:
+    flow = forward or reverse
+    if flow is None:
         return None
     connections = max(f.connections for f in (forward, reverse) if f is not None)
-    detours = _detours(network, own, target, forward or reverse)
+    detours = _detours(network, own, target, flow)
     # Direct and lent paths take turns in the order of opening, so the first lanes use them all.
     paths = tuple(p for _ in range(connections) for p in ((target,), *detours))
     return Route(target, _id(forward), _id(reverse), paths)
@@ -49,11 +50,7 @@ def addresses(path: tuple[int, ...], known: Mapping[int, str]) -> tuple[str, ...
     return found if len(found) == len(path) else None
 
 
-def _detours(
-    network: Network, own: int, target: int, flow: Flow | None
-) -> tuple[tuple[int, ...], ...]:
-    if flow is None:
-        return ()
+def _detours(network: Network, own: int, target: int, flow: Flow) -> tuple[tuple[int, ...], ...]:
     detours = []
     for mate in flow.mates:
         # The mates of a flow towards us are on the far side; ours are their counterparts.
