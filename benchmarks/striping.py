@@ -2,7 +2,8 @@
 
 Prints JSON lines {"name", "value", "unit"}. Needs root (network namespaces). Every figure is taken
 beside its yardstick in the same run: one plain connection, and n parallel plain connections
-between the same pods. CPU is user and system time of the sidecars of both ends together.
+between the same pods. CPU is user and system time of each end's sidecar; ``lent`` adds the two
+that pass bytes on, and their sum per byte of the stream.
 """
 
 import argparse
@@ -18,6 +19,8 @@ sys.path[:0] = [str(ROOT / "operator"), str(ROOT / "tests")]
 from support.sidecars import ECHO, SINK, Bed, flow  # noqa: E402
 from support.wan import Lab, why_not  # noqa: E402
 
+LENT_WINDOW = 7_193  # 4.1 kB
+LENT_RATE = 12.5e6
 SMALL_WINDOW = 28_600  # a receive buffer of which the kernel offers 16 kB
 
 
@@ -59,6 +62,29 @@ def measure(label: str, n: int, size: int, window: int | None, **options: Any) -
         tell(f"{label}.added_latency", (carried - ping) * 1e6, "us")
 
 
+def measure_lent(n: int, size: int) -> None:
+    """A turn of the test bed: n lanes straight, n through a mate, windows of three segments."""
+    with Lab(20.5, LENT_WINDOW) as lab, tempfile.TemporaryDirectory() as folder:
+        flows = [
+            flow(1, 0, 2, connections=n, rate=LENT_RATE, mates=[1]),
+            flow(2, 2, 0, connections=n, rate=LENT_RATE, mates=[3]),
+        ]
+        bed = Bed(lab, Path(folder), flows, perPodRate=LENT_RATE)
+        bed.serve(2, "sink", SINK)
+        bed.start()
+        bed.traffic(0, "send", bed.addresses[2], SINK, size // 10)  # warm
+        before = [cpu_seconds(bed, r) for r in range(4)]
+        tell(
+            "lent_34.rate",
+            rate(bed.traffic(0, "send", bed.addresses[2], SINK, size), size),
+            "bit/s",
+        )
+        used = [(cpu_seconds(bed, r) - before[r]) * 1e9 / size for r in range(4)]
+        for name, seconds in zip(("sender", "mate", "receiver", "counterpart"), used, strict=True):
+            tell(f"lent_34.cpu.{name}", seconds, "s/GB")
+        tell("lent_34.cpu.all", sum(used), "s/GB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a tenth of the bytes")
@@ -69,6 +95,7 @@ def main() -> None:
     measure("small_windows_16", 16, 40_000_000 // scale, SMALL_WINDOW, one_way_ms=20)
     measure("large_windows_16", 16, 400_000_000 // scale, 229_376, one_way_ms=20)
     measure("shaped_34", 34, 40_000_000 // scale, SMALL_WINDOW, one_way_ms=20, perPodRate=50e6)
+    measure_lent(34, 120_000_000 // scale)
     measure("unshaped_16", 16, 800_000_000 // scale, None, one_way_ms=0.05)
 
 
