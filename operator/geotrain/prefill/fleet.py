@@ -28,11 +28,15 @@ class Observation:
 
 @dataclass(slots=True)
 class Worker:
-    """One worker: its calendar and book, and the bubble time offered and used so far."""
+    """One worker: its calendar and book, and the bubble time offered and used so far.
+
+    ``sent`` are the requests that were booked here and are not done with the worker.
+    """
 
     name: str
     calendar: Calendar = field(default_factory=Calendar)
     book: Book = field(default_factory=Book)
+    sent: set[str] = field(default_factory=set)
     observed: Seconds | None = None
     computed: Seconds = 0.0
     offered_seconds: Seconds = 0.0
@@ -71,7 +75,7 @@ class Fleet:
         self._account(worker, observation, now)
         worker.calendar = observation.calendar
         worker.observed = now
-        queue = self._queue(worker.book, observation.queue)
+        queue = self._queue(worker, observation.queue)
         worker.book = write(queue, worker.calendar, self.rules, now, now + self._horizon)
 
     def lose(self, name: str) -> None:
@@ -98,12 +102,14 @@ class Fleet:
             worker = self.workers[answer.worker]
             booking = Booking(request.id, request.work, answer.slots)
             worker.book = worker.book.with_booking(booking)
+            worker.sent.add(request.id)
         return answer
 
     def release(self, name: str, request: str) -> None:
         """Drop a request that is done with the worker, whatever came of it."""
         if worker := self.workers.get(name):
             worker.book = worker.book.without(request)
+            worker.sent.discard(request)
 
     def fresh(self, now: Seconds) -> list[Worker]:
         """Workers that have reported lately and are to stay, by name."""
@@ -135,12 +141,16 @@ class Fleet:
             worker.used_seconds += grown if grown >= 0 else observation.computed
         worker.computed = observation.computed
 
-    def _queue(self, book: Book, reported: Sequence[tuple[str, Seconds]]) -> list[tuple[str, Work]]:
+    def _queue(
+        self, worker: Worker, reported: Sequence[tuple[str, Seconds]]
+    ) -> list[tuple[str, Work]]:
         """List what the worker will run: its own queue, then what is still on the way to it.
 
-        A request that is in the list and not in the book came from another router, or from this
-        one before a restart; it is assumed to have as many layers as ours.
+        A request that is in the list and not in the book came from another router, from this one
+        before a restart, or was given up after the report was made; it is assumed to have as many
+        layers as ours. It leaves the book with the worker's queue: nobody here will release it.
         """
+        book = worker.book
         queue: list[tuple[str, Work]] = []
         for request, seconds in reported:
             booking = book.find(request)
@@ -149,7 +159,8 @@ class Fleet:
             elif seconds > 0:
                 queue.append((request, Work((Piece(seconds / self._layers, self._layers),))))
         listed = {request for request, _ in reported}
-        queue += [(b.request, b.work) for b in book.bookings if b.request not in listed]
+        on_the_way = worker.sent - listed
+        queue += [(b.request, b.work) for b in book.bookings if b.request in on_the_way]
         return queue
 
     @staticmethod

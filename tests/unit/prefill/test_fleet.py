@@ -74,6 +74,22 @@ def test_the_work_of_other_routers_takes_time_too(fleet):
     assert isinstance(fleet.admit(request("1"), SECOND, 0.0), Refuse)
 
 
+def test_what_others_sent_takes_no_time_once_the_worker_is_done_with_it(fleet):
+    fleet.observe("a", report((0.0, 9.0), queue=(("theirs", 0.8),)), 0.0)
+    fleet.observe("a", report((0.1, 9.0)), 0.1)
+    assert not fleet.workers["a"].book
+
+
+def test_a_request_that_was_given_up_while_a_report_was_under_way_goes_with_the_next(fleet):
+    fleet.observe("a", report((0.0, 9.0)), 0.0)
+    fleet.admit(request("1"), SECOND, 0.0)
+    fleet.release("a", "1")
+    fleet.observe("a", report((0.1, 9.0), queue=(("1", 0.3),)), 0.1)
+    assert "1" in fleet.workers["a"].book
+    fleet.observe("a", report((0.2, 9.0)), 0.2)
+    assert not fleet.workers["a"].book
+
+
 def test_a_silent_worker_gets_nothing(fleet):
     fleet.observe("a", report((0.0, 99.0)), 0.0)
     assert isinstance(fleet.admit(request("1", arrival=2.0), SECOND, 2.0), Admit)
