@@ -62,7 +62,7 @@ class Extender:
         """Ask it to end; gives its exit status."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(20)
+        return self._process.wait(60)
 
     def ready(self) -> bool:
         try:

@@ -64,7 +64,7 @@ class Program:
         """Ask it to end."""
         self._process.send_signal(signal.SIGTERM)
 
-    def wait(self, timeout=30):
+    def wait(self, timeout=90):
         """Wait for its end; return the exit code."""
         return self._process.wait(timeout)
 

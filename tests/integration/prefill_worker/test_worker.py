@@ -18,7 +18,7 @@ def worker(run, gate):
     return run("--model", "none")
 
 
-def eventually(condition, what, seconds=20):
+def eventually(condition, what, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"after {seconds} s: no {what}"

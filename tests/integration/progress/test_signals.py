@@ -24,7 +24,7 @@ def progress(path):
 def listen(path):
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     listener.bind(path)
-    listener.settimeout(1)
+    listener.settimeout(20)
     return listener
 
 

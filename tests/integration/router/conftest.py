@@ -76,6 +76,6 @@ async def observed(running, url):
 
 async def until(predicate):
     """Wait until something is so."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not predicate():
             await asyncio.sleep(0.005)
