@@ -14,6 +14,8 @@ from e2e.testbed import clusters, docker, images
 from e2e.testbed.config import Bed, load
 from e2e.testbed.shell import TestbedError, each
 
+PREFIX = "e2e-"  # of the namespaces that the tests make
+
 
 @pytest.fixture(scope="session")
 def bed() -> Bed:
@@ -39,8 +41,19 @@ def bed() -> Bed:
 def installed(bed: Bed) -> Bed:
     """Geotrain on hub and members, and the links that the bed's WAN has."""
     install()
+    clear()
     hub().apply(*links(bed))
     return bed
+
+
+def clear() -> None:
+    """Take away what the demo or a run that was cut off left: the tests need its GPUs."""
+    hub().kubectl("delete", "pfp,gtj", "--all", "-A", "--timeout=90s", timeout=120)
+    for name in DATA_CENTERS:
+        spaces = Cluster(name).kubectl("get", "namespaces", "-o", "name").split()
+        left = [space for space in spaces if space.startswith(f"namespace/{PREFIX}")]
+        if left:
+            Cluster(name).kubectl("delete", *left, "--wait=false")
 
 
 def links(bed: Bed) -> list[dict[str, object]]:
@@ -87,7 +100,7 @@ def restarts() -> dict[str, int]:
 @contextmanager
 def a_namespace(title: str) -> Iterator[str]:
     """A namespace of its own in each cluster; its jobs are gone before it is."""
-    name = f"e2e-{title}-{uuid.uuid4().hex[:5]}"
+    name = f"{PREFIX}{title}-{uuid.uuid4().hex[:5]}"
     each(DATA_CENTERS, lambda where: Cluster(where).kubectl("create", "namespace", name))
     try:
         hub().apply(jobs.profile(name))

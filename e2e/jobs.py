@@ -8,7 +8,6 @@ from typing import Any
 from e2e.lab import DATA_CENTERS, Cluster, LabError, condition, hub, wait_for
 from e2e.testbed import places
 from geotrain.api import labels
-from geotrain.units import parse_duration
 
 PROBE = (places.HERE / "probe.py").read_text()
 PORT = 9000
@@ -174,10 +173,6 @@ class Job:
     def probe(self, rank: int, *command: str) -> str:
         """Run a command of the probe in a rank's training container."""
         return execute(self.home(rank), self.namespace, f"{self.name}-r{rank}", *command)
-
-    def planned(self) -> float:
-        """The planned iteration, in seconds."""
-        return parse_duration(self.resource()["status"]["plan"]["iterationTime"])
 
     def delete(self, timeout: float = 60) -> None:
         """Delete the job and wait until it is gone, which it is only when all it had is."""
