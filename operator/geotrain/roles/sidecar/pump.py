@@ -48,7 +48,7 @@ class Limits:
     refusal: Seconds = 10.0
     """A refused application port is tried again for so long: the redirected client believes that
     it is connected, and many cannot bear a reset where they would have borne a refusal."""
-    rest: Seconds = 0.005
+    rest: Seconds = 0.004
     """How long to collect events at most while bytes flow in bulk; see ``loop``."""
     unknown: Seconds = 10.0
     """A destination whose rank is not known yet is held back for so long."""
