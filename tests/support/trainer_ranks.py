@@ -28,6 +28,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
+PATIENCE = 400.0  # seconds; ten are usual, a busy machine imports PyTorch for minutes
+
+
 class Ranks:
     """A job of stages x replicas, and what its ranks print."""
 
@@ -71,10 +74,14 @@ class Ranks:
     def alone(self, *arguments):
         """Train the whole model in one process; return its losses."""
         process = self.start_one("--iterations", "20", "--single-process", *arguments)
-        assert process.wait(120) == 0, self.errors("alone")
+        try:
+            assert process.wait(PATIENCE) == 0, self.errors("alone")
+        finally:
+            process.kill()
+            process.wait()
         return [line["loss"] for line in self.lines("alone")]
 
-    def wait(self, timeout=120):
+    def wait(self, timeout=PATIENCE):
         """Wait for all ranks; return their exit codes."""
         return [process.wait(timeout) for process in self.processes]
 
