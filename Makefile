@@ -48,7 +48,7 @@ unit: venv ## Run the unit tests; all that is pure must be covered whole
 property: venv ## Run the property tests with twelve times as many examples, new ones each time
 	@GEOTRAIN_THOROUGH=1 $(VENV)/bin/pytest tests/unit --quiet -m hypothesis
 
-integration: venv ## Run the tests that need sockets, network namespaces and bare control planes
+integration: venv programs ## Run the tests that need sockets, network namespaces and bare control planes
 	@$(VENV)/bin/pytest tests/integration -ra
 
 demo: load-images ## Run the main job on three local clusters, from nothing to a summary
