@@ -54,7 +54,7 @@ class Training:
 @contextlib.asynccontextmanager
 async def reference_worker(gate, profile):
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT / "operator"),
+        "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT}",
         "GEOTRAIN_GATE": str(gate),
         "GEOTRAIN_PROFILE": str(profile),
         "GEOTRAIN_MINIMUM_BUBBLE": "5ms",
