@@ -182,15 +182,14 @@ async def test_a_job_that_cannot_be_placed_says_why_within_half_a_minute(planes,
     async with controller(planes):
         await look.hub.create(TRAINING_JOBS, job(parallelism={"data": 4, "pipeline": 6}))
 
-        async def told():
-            events = await look.hub.list(EVENTS, "team-a")
-            found = [e["message"] for e in events if e["reason"] == "NoFeasiblePlacement"]
+        async def described():
+            text = planes["dc-central"].kubectl("describe", "gtj", "gpt", "-n", "team-a")
             # A member that has not answered yet is left out at first, and the message says so.
-            return [message for message in found if "dc-west has 4 free GPUs" in message]
+            return "NoFeasiblePlacement" in text and "dc-west has 4 free GPUs" in text
 
-        await until("an event that says what dc-west lacks", told, patience=30.0)
-        described = planes["dc-central"].kubectl("describe", "gtj", "gpt", "-n", "team-a")
-        assert "NoFeasiblePlacement" in described
+        await until("a description that says what dc-west lacks", described, patience=30.0)
+        events = await look.hub.list(EVENTS, "team-a")
+        assert "NoFeasiblePlacement" in {event["reason"] for event in events}
         assert await look.left() == []
 
 
