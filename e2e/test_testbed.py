@@ -215,7 +215,7 @@ def test_kernels_on_one_device_wait_for_each_other(bed: Bed) -> None:
         said = run("docker", "exec", f"{dc.name}-accelerator", "python3", "-c", code)
         first, second = sorted(json.loads(said), key=lambda kernel: kernel["begin"])
         assert second["begin"] >= first["end"]
-        assert second["end"] - first["begin"] >= 0.1
+        assert second["end"] - first["begin"] >= 0.1 - 1e-6  # a clock of days has such steps
 
 
 def test_up_again_changes_nothing(bed: Bed) -> None:
