@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.lab import DATA_CENTERS, Cluster, LabError, condition, hub, wait_for
+from e2e.lab import DATA_CENTERS, Cluster, LabError, condition, hub, said, wait_for
 from e2e.testbed import places
 from geotrain.api import labels
 
@@ -120,8 +120,7 @@ class Job:
 
     def why(self) -> str:
         """What the conditions say."""
-        found = self.resource().get("status", {}).get("conditions", [])
-        return "; ".join(f"{c['type']}={c['status']} {c['reason']}: {c['message']}" for c in found)
+        return said(self.resource())
 
     def await_reason(self, kind: str, reason: str, timeout: float = 60) -> str:
         """Wait for a reason of a condition; gives the message beside it."""

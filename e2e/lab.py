@@ -124,7 +124,18 @@ def hub() -> Cluster:
     return Cluster(HUB)
 
 
+def conditions(resource: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The conditions of a resource; none where it does not exist or says nothing yet."""
+    return ((resource or {}).get("status") or {}).get("conditions") or []
+
+
 def condition(resource: Mapping[str, Any] | None, kind: str) -> dict[str, Any]:
     """A condition of a resource, or an empty one."""
-    conditions = ((resource or {}).get("status") or {}).get("conditions") or []
-    return next((c for c in conditions if c["type"] == kind), {})
+    return next((c for c in conditions(resource) if c["type"] == kind), {})
+
+
+def said(resource: Mapping[str, Any] | None) -> str:
+    """What a resource's conditions say, in one line."""
+    return "; ".join(
+        f"{c['type']}={c['status']} {c['reason']}: {c['message']}" for c in conditions(resource)
+    )

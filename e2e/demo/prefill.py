@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from e2e.demo.training import EXAMPLE, NAMESPACE
-from e2e.lab import ROOT, LabError, condition, hub, wait_for
+from e2e.lab import ROOT, LabError, condition, hub, said, wait_for
 
 POOL = "chat"
 REPLAY = "replay"
@@ -21,12 +21,8 @@ def start(timeout: float = 300) -> None:
 
 def why() -> str:
     """What the pool's conditions and workers are."""
-    status = (hub().get("pfp", POOL, NAMESPACE) or {}).get("status", {})
-    said = "; ".join(
-        f"{c['type']}={c['status']} {c['reason']}: {c['message']}"
-        for c in status.get("conditions", [])
-    )
-    return f"workers {status.get('workers')}; {said}"
+    found = hub().get("pfp", POOL, NAMESPACE)
+    return f"workers {(found or {}).get('status', {}).get('workers')}; {said(found)}"
 
 
 def replay(speed: float, timeout: float = 300) -> dict[str, Any]:

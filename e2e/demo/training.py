@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from e2e.demo.measure import Busy, Run, gpu_busy
-from e2e.lab import DATA_CENTERS, ROOT, Cluster, LabError, condition, hub, run, wait_for
+from e2e.lab import DATA_CENTERS, ROOT, Cluster, LabError, condition, hub, run, said, wait_for
 from e2e.testbed import cpuwatch
 from geotrain.units import parse_duration
 
@@ -69,10 +69,7 @@ class Training:
 
     def why(self) -> str:
         """What the conditions say."""
-        conditions = self.resource().get("status", {}).get("conditions", [])
-        return "; ".join(
-            f"{c['type']}={c['status']} {c['reason']}: {c['message']}" for c in conditions
-        )
+        return said(self.resource())
 
     def planned(self) -> float:
         """The planned iteration, in seconds."""
