@@ -29,7 +29,6 @@ install -m755 "$bin"/{containerd,containerd-shim-runc-v2,ctr,crictl} "$root/usr/
 install -m755 "$bin"/{kubelet,kubeadm,kubectl} "$root/usr/bin/"
 mkdir -p "$root"/{opt/cni/bin,etc/cni/net.d,etc/kubernetes/manifests,kind/manifests}
 cp "$root"/usr/lib/cni/{ptp,host-local,loopback,portmap} "$root/opt/cni/bin/"
-install -m755 "$bin/tuning" "$root/opt/cni/bin/"
 echo "$k8s" > "$root/kind/version"
 "$bin/ctr" oci spec |
   jq '(.hooks.createContainer += [{"path":"/kind/bin/mount-product-files.sh"}]) | del(.process.rlimits)' \

@@ -108,7 +108,6 @@ single kind v0.33.0 '10 s' sigs.k8s.io/kind
 build_containerd
 single crictl v1.37.0 '20 s' sigs.k8s.io/cri-tools/cmd/crictl
 single coredns v1.12.4 '2 min' github.com/coredns/coredns
-single tuning v1.9.1 '10 s' github.com/containernetworking/plugins/plugins/meta/tuning
 single kube-router v2.1.0 '3 min' github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 single helm v3.22.0 '1.6 min' helm.sh/helm/v3/cmd/helm
 echo "all programs are in $out"

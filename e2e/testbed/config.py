@@ -40,7 +40,6 @@ class Wan:
     pair_rate: BitsPerSecond
     pod_rate: BitsPerSecond
     window: Bytes
-    receive_buffer: Bytes
     round_trips: Mapping[frozenset[str], Seconds]
 
     def round_trip(self, one: str, other: str) -> Seconds:
@@ -103,7 +102,6 @@ def parse(document: Mapping[str, Any], round_trip_table: str) -> Bed:
                 pair_rate=parse_rate(wan["pairRate"]),
                 pod_rate=parse_rate(wan["podRate"]),
                 window=int(wan["window"]),
-                receive_buffer=int(wan["receiveBuffer"]),
                 round_trips=round_trips(data_centers, round_trip_table),
             ),
             gpu_resource=document["gpus"]["resource"],

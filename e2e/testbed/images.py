@@ -40,7 +40,6 @@ NODE_PROGRAMS = [
     "crictl",
     "etcd",
     "coredns",
-    "tuning",
 ]
 BUILD_NEEDS = {"debootstrap": "debootstrap", "jq": "jq", "gcc": "gcc", "nft": "nftables"}
 KEY_LENGTH = 16

@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 
 from e2e.testbed.config import Bed, DataCenter
-from geotrain.units import BitsPerSecond, Bytes
+from geotrain.units import BitsPerSecond
 
-SMALLEST_BUFFER = 4096  # bytes, the kernel's own default
 WAN_QUEUE_PACKETS = 2000  # above the packets in flight of all connections that fill the path
 FIRST_POD, LAST_POD = 2, 254  # the last byte of pods' addresses in a node's /24
 TABLE = 100  # routes of packets that come out of the WAN
@@ -66,13 +65,8 @@ def kind_config(dc: DataCenter) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def pod_network(pod_cidr: str, buffer: Bytes) -> str:
-    """The CNI configuration list of a node whose pods have addresses of ``pod_cidr``.
-
-    Every pod's receive buffers are limited by ``tuning`` to ``buffer`` bytes, so that one TCP
-    connection has the bed's window in flight, as between cloud regions, without a word in the
-    pod's manifest.
-    """
+def pod_network(pod_cidr: str) -> str:
+    """The CNI configuration list of a node whose pods have addresses of ``pod_cidr``."""
     ipam = {
         "type": "host-local",
         "dataDir": "/run/cni-ipam-state",
@@ -82,10 +76,6 @@ def pod_network(pod_cidr: str, buffer: Bytes) -> str:
     plugins: list[dict[str, Any]] = [
         {"type": "ptp", "ipMasq": False, "mtu": 1500, "ipam": ipam},
         {"type": "portmap", "capabilities": {"portMappings": True}},
-        {
-            "type": "tuning",
-            "sysctl": {"net.ipv4.tcp_rmem": f"{SMALLEST_BUFFER} {buffer} {buffer}"},
-        },
     ]
     return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}, indent=1)
 
@@ -124,8 +114,8 @@ def node_script(bed: Bed, name: str, pod_cidr: str, addresses: Mapping[str, str]
     return "\n".join(
         [
             "set -euo pipefail",
-            *_pod_network_lines(pod_network(pod_cidr, bed.wan.receive_buffer)),
-            *_masquerade_lines(bed, name, addresses),
+            *_pod_network_lines(pod_network(pod_cidr)),
+            *_filter_lines(bed, name, addresses),
             *(line for side in sides for line in _wan_lines(side, addresses[name], bed, pod_cidr)),
             "mkdir -p /run/geotrain/gates",
             "",
@@ -142,8 +132,15 @@ def _pod_network_lines(conflist: str) -> list[str]:
     ]
 
 
-def _masquerade_lines(bed: Bed, name: str, addresses: Mapping[str, str]) -> list[str]:
-    """Pods keep their address towards all of the bed and take the node's towards the world."""
+def _filter_lines(bed: Bed, name: str, addresses: Mapping[str, str]) -> list[str]:
+    """What nftables does to packets that leave the node.
+
+    Pods keep their address towards all of the bed and take the node's towards the world. Over the
+    WAN no TCP connection has more than the bed's window in flight: neither end may scale its
+    window, and a larger one is announced as this. Within the data centre nothing is limited.
+    """
+    window = bed.wan.window
+    devices = ", ".join(sorted(wan_devices(bed, name).values()))
     inside = ", ".join([*(dc.pod_subnet for dc in bed.data_centers), *addresses.values()])
     own = bed[name].pod_subnet
     return [
@@ -154,6 +151,12 @@ def _masquerade_lines(bed: Bed, name: str, addresses: Mapping[str, str]) -> list
         "  chain postrouting {",
         "    type nat hook postrouting priority srcnat; policy accept;",
         f"    ip saddr {own} ip daddr != {{ {inside} }} oifname eth0 masquerade",
+        "  }",
+        "  chain window {",
+        "    type filter hook postrouting priority mangle; policy accept;",
+        f"    oifname != {{ {devices} }} accept",
+        "    tcp flags & syn == syn reset tcp option window",  # its scale: RFC 7323, 2.2
+        f"    tcp window > {window} tcp window set {window}",
         "  }",
         "}",
         "NFT",

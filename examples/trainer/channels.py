@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 _LOOK_AGAIN = 0.2  # how soon a wait notices that it should stop, seconds
 
@@ -37,13 +38,20 @@ class Stopped(Exception):
     """The rank was asked to stop."""
 
 
+class Arrival(NamedTuple):
+    """A value, and when it arrived (CLOCK_MONOTONIC, seconds)."""
+
+    value: Any
+    time: float
+
+
 class Mailroom:
     """Arrived values by key; ``is_stopping`` interrupts whoever waits for one."""
 
     def __init__(self, is_stopping: Callable[[], bool]) -> None:
         self._is_stopping = is_stopping
         self._changed = threading.Condition()
-        self._arrived: dict[Hashable, Any] = {}
+        self._arrived: dict[Hashable, Arrival] = {}
         self._failure: BaseException | None = None
 
     def has(self, key: Hashable) -> bool:
@@ -51,7 +59,7 @@ class Mailroom:
         with self._changed:
             return key in self._arrived
 
-    def take(self, key: Hashable) -> Any:
+    def take(self, key: Hashable) -> Arrival:
         """Wait for the value and hand it out. Raises PeerError or Stopped."""
         with self._changed:
             while key not in self._arrived:
@@ -69,7 +77,7 @@ class Mailroom:
     def put(self, key: Hashable, value: Any) -> None:
         """Deliver a value."""
         with self._changed:
-            self._arrived[key] = value
+            self._arrived[key] = Arrival(value, time.monotonic())
             self._changed.notify_all()
 
     def fail(self, failure: BaseException) -> None:

@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--checkpoint-dir", help="write checkpoints there, and resume from them")
     add("--checkpoint-every", type=int, default=10, metavar="ITERATIONS")
     add("--log", help="append the lines of standard output to this file")
+    add("--trace", metavar="FOLDER", help="write when each action ran into a file there")
     add("--single-process", action="store_true", help="the same training in this process alone")
     add("--layers", type=int, help="layers computed for real (default: one a stage)")
     add("--hidden", type=int, default=32)

@@ -25,6 +25,7 @@ from .forecast import Forecast
 from .messages import BACKWARD, FORWARD
 from .model import Shape
 from .profile import StageProfile
+from .reports import Trace
 from .schedule import FORWARD as FORWARD_KIND
 from .schedule import WEIGHT_GRADIENT, Action, Schedule
 from .settings import Place
@@ -46,6 +47,7 @@ class Job:
     device: Device
     progress: Progress
     profile: StageProfile | None = None
+    trace: Trace | None = None
     ahead: int = 16
     """Receives posted ahead; each holds the memory of one message."""
 
@@ -61,6 +63,7 @@ class Engine:
         self._mailroom = Mailroom(is_stopping)
         self._forecast = Forecast()
         self._measured: dict[str, float] = {}
+        self._arrived: float | None = None
         boundary = job.profile.boundary if job.profile else 0
         self._boundary_shape = (job.place.micro_batch, job.shape.sequence, job.shape.hidden)
         values = job.place.micro_batch * job.shape.sequence * job.shape.hidden
@@ -98,7 +101,10 @@ class Engine:
         result = job.stage.compute(action, sample, received)
         job.stage.synchronize()
         job.device.finish()
-        self._measured[action.kind] = time.monotonic() - begin
+        end = time.monotonic()
+        self._measured[action.kind] = end - begin
+        if job.trace:
+            job.trace.write(number, str(action), self._arrived, begin, end)
         return result
 
     def _seconds(self, action: Action) -> float:
@@ -111,6 +117,7 @@ class Engine:
         """Take what the action needs from a neighbour, if it needs anything."""
         direction = FORWARD if action.kind == FORWARD_KIND else BACKWARD
         peer = self._neighbour(-1 if direction == FORWARD else 1)
+        self._arrived = None
         if peer is None or action.kind == WEIGHT_GRADIENT:
             return None
         key = (number, action.micro_batch, direction)
@@ -143,7 +150,8 @@ class Engine:
         """Take an arrived tensor; while it is awaited the GPU is said to wait."""
         if not self._mailroom.has(key):
             self._job.progress.waiting(self._forecast.until(position, is_first=position == 0))
-        tensor: Tensor = self._mailroom.take(key)
+        tensor: Tensor
+        tensor, self._arrived = self._mailroom.take(key)
         self._forecast.ended(position, time.monotonic())
         return tensor
 

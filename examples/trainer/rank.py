@@ -17,7 +17,7 @@ from .engine import Engine, Job
 from .model import Shape
 from .profile import ProfileError, StageProfile, stage_profile
 from .rendezvous import Rendezvous
-from .reports import Reports
+from .reports import Reports, Trace
 from .schedule import Schedule, ScheduleError, one_f_one_b
 from .settings import Place
 from .stage import Stage
@@ -59,6 +59,7 @@ def train(
         device=device_for_rank(),
         progress=progress,
         profile=profile,
+        trace=Trace(options.trace, place.rank) if options.trace else None,
         ahead=options.receives_ahead,
     )
     engine = Engine(job, first, options.iterations, is_stopping)

@@ -14,6 +14,7 @@ DOCUMENT: dict[str, Any] = {
     "revision": "r1",
     "period": 1.64,
     "perPodRate": 5e7,
+    "connectionWindow": 16300,
     "localCidrs": ["10.1.0.0/16"],
     "remoteCidrs": {"east": ["10.2.0.0/16"]},
     "ranks": {
@@ -74,6 +75,7 @@ def test_flows_leave_through_their_source_and_its_mates() -> None:
 
 def test_a_null_rate_is_none() -> None:
     assert parse(document(perPodRate=None)).pod_rate is None
+    assert parse(document(connectionWindow=None)).window is None
 
 
 def test_little_is_needed() -> None:

@@ -27,12 +27,21 @@ def test_each_cluster_has_its_own_subnets() -> None:
     assert len(subnets) == 6
 
 
-def test_pods_receive_buffers_limit_the_window() -> None:
-    conflist = json.loads(pod_network("10.101.0.0/24", 9728))
-    tuning = conflist["plugins"][-1]
-    assert tuning["type"] == "tuning"
-    assert tuning["sysctl"] == {"net.ipv4.tcp_rmem": "4096 9728 9728"}
+def test_pods_get_addresses_of_their_node() -> None:
+    conflist = json.loads(pod_network("10.101.0.0/24"))
     assert conflist["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.101.0.0/24"}]]
+
+
+def test_the_window_is_limited_towards_the_wide_area_alone() -> None:
+    lines = [
+        line.strip()
+        for line in node_script(BED, "dc-west", "10.101.0.0/24", ADDRESSES).splitlines()
+    ]
+    spared = lines.index("oifname != { wan0, wan1 } accept")
+    assert lines[spared + 1 : spared + 3] == [
+        "tcp flags & syn == syn reset tcp option window",
+        "tcp window > 2896 tcp window set 2896",
+    ]
 
 
 def test_each_direction_has_half_of_the_round_trip() -> None:

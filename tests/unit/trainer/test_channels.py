@@ -38,16 +38,16 @@ def test_a_value_arrives_when_its_operation_ends(mailroom, lane):
     lane.watch("a", work, 1)
     assert not mailroom.has("a")
     work.ended.set()
-    assert mailroom.take("a") == 1
+    assert mailroom.take("a").value == 1
     assert not mailroom.has("a")
 
 
 def test_values_can_be_taken_in_any_order(mailroom, lane):
     lane.watch("a", Through(), 1)
     lane.watch("b", Through(), 2)
-    assert mailroom.take("b") == 2
+    assert mailroom.take("b").value == 2
     assert mailroom.has("a")
-    assert mailroom.take("a") == 1
+    assert mailroom.take("a").value == 1
 
 
 def test_a_lane_is_empty_when_what_was_put_last_is_through(mailroom, lane):
@@ -86,9 +86,9 @@ def test_receives_are_posted_ahead_and_no_further_than_there_are_messages(mailro
 
     receiver = Receiver(lane, iter("abc"), post, ahead=2)
     assert posted == [0, 1]
-    assert mailroom.take("a") == 0
+    assert mailroom.take("a").value == 0
     receiver.advance()
     assert posted == [0, 1, 2]
     receiver.advance()
     assert posted == [0, 1, 2]
-    assert (mailroom.take("b"), mailroom.take("c")) == (1, 2)
+    assert (mailroom.take("b").value, mailroom.take("c").value) == (1, 2)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from geotrain.roles.sidecar import sockets
 from geotrain.roles.sidecar.loop import Loop, Timer
-from geotrain.units import Seconds
+from geotrain.units import Bytes, Seconds
 
 _FIRST_PAUSE: Seconds = 0.05
 _LONGEST_PAUSE: Seconds = 1.0
@@ -16,6 +16,7 @@ class Dial:
     """Connects to one address, again and again until ``patience`` is used up.
 
     ``connected`` gets the socket, ``failed`` the last error. ``cancel`` ends it without either.
+    ``priority`` and ``reserve`` are for ``sockets.prepare``.
     """
 
     def __init__(
@@ -25,8 +26,8 @@ class Dial:
         connected: Callable[[socket.socket], None],
         failed: Callable[[OSError], None],
         *,
+        reserve: Bytes,
         priority: int = 0,
-        is_near: bool = False,
         patience: Seconds = 0.0,
     ) -> None:
         self._loop = loop
@@ -34,7 +35,7 @@ class Dial:
         self._connected = connected
         self._failed = failed
         self._priority = priority
-        self._is_near = is_near
+        self._reserve = reserve
         self._left = patience
         self._pause = _FIRST_PAUSE
         self._socket: socket.socket | None = None
@@ -51,7 +52,7 @@ class Dial:
 
     def _try(self) -> None:
         try:
-            self._socket = sockets.dial(*self._target, self._priority, is_near=self._is_near)
+            self._socket = sockets.dial(*self._target, self._priority, self._reserve)
         except OSError as error:
             self._again(error)
             return

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from geotrain.errors import InputError
 from geotrain.shaping.windows import Turn
-from geotrain.units import BitsPerSecond, Seconds
+from geotrain.units import BitsPerSecond, Bytes, Seconds
 
 T = TypeVar("T")
 Interval = tuple[Seconds, Seconds]
@@ -46,13 +46,18 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The whole of ``network.json``. ``pod_rate`` of None: a pod may use all its interface has."""
+    """The whole of ``network.json``.
+
+    ``pod_rate`` of None: a pod may use all its interface has. ``window`` of None: nobody said what
+    one TCP connection has in flight at most.
+    """
 
     job: str
     data_center: str
     revision: str = ""
     period: Seconds = 0.0
     pod_rate: BitsPerSecond | None = None
+    window: Bytes | None = None
     local_cidrs: tuple[str, ...] = ()
     remote_cidrs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ranks: Mapping[int, Peer] = field(default_factory=dict)
@@ -157,12 +162,14 @@ class _Reader:
 
 def _network(r: _Reader) -> Network:
     rate = r.optional("perPodRate", None)
+    window = r.optional("connectionWindow", None)
     return Network(
         job=r["job"].text(),
         data_center=r["dataCenter"].text(),
         revision=r.optional("revision", "").text(),
         period=r.optional("period", 0.0).number(),
         pod_rate=None if rate.value is None else rate.positive(),
+        window=None if window.value is None else round(window.positive()),
         local_cidrs=r.optional("localCidrs", []).items(_Reader.cidr),
         remote_cidrs=r["remoteCidrs"].table(lambda e: e.items(_Reader.cidr)),
         ranks=r["ranks"].by_rank(_peer),

@@ -31,12 +31,12 @@ _LASTING: Seconds = 5.0
 class Exit:
     """How a lane leaves this pod: where to connect, in which class, and on which meter.
 
-    ``is_near``: the first of the addresses is in this data centre.
+    ``reserve`` is what the kernel holds to send when the window opens.
     """
 
     addresses: tuple[str, ...]
-    is_near: bool
     priority: int
+    reserve: Bytes
     meter: Meter
 
 
@@ -105,7 +105,7 @@ class Opener:
             lambda connection: self._connected(number, connection, way),
             lambda _: self._retry(number),
             priority=way.priority,
-            is_near=way.is_near,
+            reserve=way.reserve,
         )
 
     def _connected(self, number: int, connection: socket.socket, way: Exit) -> None:

@@ -30,8 +30,6 @@ from geotrain.striping.stream import Stream
 from geotrain.units import Bytes, Seconds
 
 _REMEMBERED = 4096
-_APPLICATION_BUFFER: Bytes = 512 * 1024
-"""What the application may write at once, between two wake-ups of the data path."""
 _GREETING: Seconds = 10.0
 
 log = logging.getLogger(__name__)
@@ -79,8 +77,6 @@ class Pump:
         self._view = view
         self._limits = limits or Limits()
         self._loop = Loop(self._limits.rest)
-        self._window = sockets.window()
-        self._block = self._limits.block or sockets.block_for(self._window)
         self._listeners: list[socket.socket] = []
         self._stripes: dict[bytes, Stripe] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
@@ -95,13 +91,23 @@ class Pump:
         lanes = sum(s.lanes for s in stripes)
         return {"streams": len(stripes), "lanes": lanes, "plain": len(self._splices)}
 
+    @property
+    def _window(self) -> Bytes:
+        """What one connection has in flight at most."""
+        return self._view.network.window or sockets.default_window()
+
+    @property
+    def _block(self) -> Bytes:
+        """The largest frame."""
+        return self._limits.block or sockets.block_for(self._window)
+
     def start(self, redirect: int = PORT_REDIRECT, peer: int = PORT_PEER) -> None:
         """Listen, and carry from now on. Raises OSError where a port is taken."""
-        for address, port, accepted, buffer in (
-            ("127.0.0.1", redirect, self._redirected, _APPLICATION_BUFFER),
-            ("0.0.0.0", peer, self._greeted, 0),  # noqa: S104 - the NetworkPolicy says who comes
+        for address, port, accepted in (
+            ("127.0.0.1", redirect, self._redirected),
+            ("0.0.0.0", peer, self._greeted),  # noqa: S104 - the NetworkPolicy says who comes
         ):
-            listener = sockets.listen(address, port, buffer)
+            listener = sockets.listen(address, port)
             self._listeners.append(listener)
             self._loop.watch(listener, self._accepter(listener, accepted))
         self._loop.start()
@@ -129,7 +135,7 @@ class Pump:
                 while True:
                     connection, _ = listener.accept()
                     try:
-                        sockets.prepare(connection)
+                        sockets.prepare(connection, 0, self._block)
                         accepted(connection)
                     except OSError as error:
                         log.warning("a connection was dropped: %s", error)
@@ -144,8 +150,6 @@ class Pump:
         if (address, port) == app.getsockname():
             self._loop.reset(app)  # nothing was redirected: somebody connected to us
             return
-
-        sockets.serve_application(app)
 
         def decide(last: bool) -> bool:
             rank = self._view.rank_of(address)
@@ -177,6 +181,7 @@ class Pump:
             target,
             lambda far: self._splice(app, far, sent, Meter()),
             lambda _: self._loop.reset(app),
+            reserve=self._block,
             priority=self._priority(0, target[0]),
             patience=self._limits.refusal,
         )
@@ -206,8 +211,7 @@ class Pump:
         if found is None:
             return None
         first = found[0]
-        is_near = self._view.network.is_local(first)
-        return Exit(found, is_near, self._priority(flow, first), self._meter(flow, first))
+        return Exit(found, self._priority(flow, first), self._block, self._meter(flow, first))
 
     # What peers open.
 
@@ -252,8 +256,7 @@ class Pump:
         if not (network.is_local(hop) or network.data_center_of(hop)):
             raise ProtocolError(f"{hop} is in no data centre of the job")
         peer = near.getpeername()[0]
-        sockets.prepare(near, self._priority(hello.reverse, peer))
-
+        sockets.prepare(near, self._priority(hello.reverse, peer), self._block)
         if network.is_local(peer):
             sockets.keep_shallow(near, self._window)
 
@@ -269,6 +272,7 @@ class Pump:
             (hop, PORT_PEER),
             connected,
             lambda _: self._loop.reset(near),
+            reserve=self._block,
             priority=self._priority(hello.flow, hop),
         )
 
@@ -282,9 +286,7 @@ class Pump:
                 self._loop.reset(connection)  # it ended here; the opener will notice
                 return
             stripe = self._accept(hello)
-        sockets.prepare(connection, self._priority(hello.reverse, peer))
-        if self._view.network.is_local(peer):
-            sockets.deepen(connection)
+        sockets.prepare(connection, self._priority(hello.reverse, peer), self._block)
         stripe.join(connection, hello.lane, self._meter(hello.reverse, peer))
 
     def _accept(self, hello: Hello) -> Stripe:
@@ -295,7 +297,6 @@ class Pump:
             self._forget(hello.stream)
 
         def serve(app: socket.socket) -> None:
-            sockets.serve_application(app)
             stripe.stream.greet()
             stripe.serve(app)
 
@@ -305,7 +306,7 @@ class Pump:
             (hello.address, hello.port),
             serve,
             lambda _: stripe.refuse(),
-            is_near=True,
+            reserve=self._block,
             patience=self._limits.refusal,
         )
         self._stripes[hello.stream] = stripe

@@ -15,9 +15,6 @@ from geotrain.units import Bytes
 _TCP_USER_TIMEOUT = 18
 _TCP_NOTSENT_LOWAT = 25
 _SO_MARK = 36
-_SO_RCVBUFFORCE = 33
-_DEEP: Final[Bytes] = 256 * 1024
-"""What a connection within the data centre or the pod may hold, whatever net.ipv4.tcp_rmem says."""
 USER_TIMEOUT_MS: Final = 20_000
 """A connection whose bytes are not acknowledged for so long is dead."""
 _WINDOW_SHARE: Final = 0.57
@@ -33,34 +30,26 @@ _LARGEST_BUFFER: Final[Bytes] = 32 << 20
 GONE: Final = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)
 
 
-def listen(address: str, port: int, buffer: Bytes = 0) -> socket.socket:
-    """A listening socket; connections may be many at once, since lanes open side by side.
-
-    ``buffer`` is what each accepted connection may hold unread, whatever net.ipv4.tcp_rmem says.
-    """
+def listen(address: str, port: int) -> socket.socket:
+    """A listening socket; connections may be many at once, since lanes open side by side."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if buffer:
-        with contextlib.suppress(PermissionError):
-            listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
     listener.bind((address, port))
     listener.listen(1024)
     listener.setblocking(False)
     return listener
 
 
-def dial(address: str, port: int, priority: int = 0, *, is_near: bool = False) -> socket.socket:
+def dial(address: str, port: int, priority: int, reserve: Bytes) -> socket.socket:
     """Begin to connect, past the redirection; the socket becomes writable when it is decided.
 
-    ``is_near``: the address is in this data centre, so the window is not the network's to set.
+    ``priority`` and ``reserve`` as in ``prepare``.
     """
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     connection.setblocking(False)
     with contextlib.suppress(PermissionError):  # without NET_ADMIN there is no redirection
         connection.setsockopt(socket.SOL_SOCKET, _SO_MARK, MARK)
-    prepare(connection, priority)
-    if is_near:
-        deepen(connection)  # before the connection is made, so that the window's scale allows it
+    prepare(connection, priority, reserve)
     code = connection.connect_ex((address, port))
     if code not in (0, errno.EINPROGRESS):
         connection.close()
@@ -68,38 +57,20 @@ def dial(address: str, port: int, priority: int = 0, *, is_near: bool = False) -
     return connection
 
 
-def prepare(connection: socket.socket, priority: int = 0) -> None:
+def prepare(connection: socket.socket, priority: int, reserve: Bytes) -> None:
     """Set what every carried connection needs.
 
-    With TCP_NOTSENT_LOWAT of a frame the kernel holds one in reserve, to send when the window
-    opens, and "writable" means that less than half of it is left. ``priority`` is the class of the
-    shaper.
+    ``priority`` is the class of the shaper, 0 for none. ``reserve`` is a frame: with it as
+    TCP_NOTSENT_LOWAT the kernel holds one to send when the window opens, and "writable" means that
+    less than half of it is left.
     """
     connection.setblocking(False)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, block_for(window()))
+    connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, reserve)
     connection.setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
     if priority:
         with contextlib.suppress(PermissionError):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
-
-
-def deepen(connection: socket.socket) -> None:
-    """Receive much at once: for connections that never leave the data centre.
-
-    A window of a few kB, where the pod's is so small, costs a packet and a wake-up for each 1.4 kB.
-    """
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _DEEP)
-
-
-def serve_application(connection: socket.socket) -> None:
-    """Let the kernel hold what the application has not read yet, and hand it over by itself.
-
-    The application's own window may be small; otherwise each time that it has read one, this
-    process would have to wake up to send the next.
-    """
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _DEEP)
-    connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _DEEP)
 
 
 def keep_shallow(connection: socket.socket, one_window: Bytes) -> None:
@@ -113,8 +84,8 @@ def keep_shallow(connection: socket.socket, one_window: Bytes) -> None:
 
 
 @functools.cache
-def window() -> Bytes:
-    """The most that one connection keeps in flight towards this pod: from net.ipv4.tcp_rmem."""
+def default_window() -> Bytes:
+    """The most that one connection keeps in flight where nobody says: from net.ipv4.tcp_rmem."""
     try:
         largest = int(Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split()[2])
     except (OSError, ValueError, IndexError):

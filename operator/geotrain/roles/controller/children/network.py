@@ -7,7 +7,7 @@ from typing import Any
 
 from geotrain.model.plan import Flow
 from geotrain.roles.controller.children.gang import Gang
-from geotrain.units import BitsPerSecond
+from geotrain.units import BitsPerSecond, Bytes
 
 
 def network_document(gang: Gang, data_center: str) -> dict[str, Any]:
@@ -20,6 +20,7 @@ def network_document(gang: Gang, data_center: str) -> dict[str, Any]:
         "revision": gang.planned.revision,
         "period": plan.iteration,
         "perPodRate": pod_rate(gang, data_center),
+        "connectionWindow": connection_window(gang, data_center),
         "localCidrs": list(gang.cidrs.get(data_center, ())),
         "remoteCidrs": {name: list(gang.cidrs.get(name, ())) for name in remote},
         "ranks": {str(rank): _rank(gang, rank) for rank in range(plan.ranks)},
@@ -42,6 +43,15 @@ def pod_rate(gang: Gang, data_center: str) -> BitsPerSecond | None:
             for link in links
             if link.source == data_center and link.per_pod_capacity is not None
         ),
+        default=None,
+    )
+
+
+def connection_window(gang: Gang, data_center: str) -> Bytes | None:
+    """What one TCP connection has in flight at most: over all its links, None where none says."""
+    links = gang.planned.inputs.topology.links
+    return max(
+        (link.window for link in links if link.source == data_center and link.window is not None),
         default=None,
     )
 
