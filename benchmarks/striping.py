@@ -19,9 +19,9 @@ sys.path[:0] = [str(ROOT / "operator"), str(ROOT / "tests")]
 from support.sidecars import ECHO, SINK, Bed, flow  # noqa: E402
 from support.wan import Lab, why_not  # noqa: E402
 
-LENT_WINDOW = 7_193  # 4.1 kB
-LENT_RATE = 12.5e6
-SMALL_WINDOW = 28_600  # a receive buffer of which the kernel offers 16 kB
+LENT_WINDOW = 2_896  # two segments, as on the test bed
+LENT_RATE = 9e6
+SMALL_WINDOW = 16_384
 
 
 def tell(name: str, value: float, unit: str) -> None:
@@ -63,7 +63,7 @@ def measure(label: str, n: int, size: int, window: int | None, **options: Any) -
 
 
 def measure_lent(n: int, size: int) -> None:
-    """A turn of the test bed: n lanes straight, n through a mate, windows of three segments."""
+    """A turn of the test bed: n lanes straight, n through a mate, windows of two segments."""
     with Lab(20.5, LENT_WINDOW) as lab, tempfile.TemporaryDirectory() as folder:
         flows = [
             flow(1, 0, 2, connections=n, rate=LENT_RATE, mates=[1]),
@@ -93,7 +93,7 @@ def main() -> None:
     if reason is not None:
         raise SystemExit(reason)
     measure("small_windows_16", 16, 40_000_000 // scale, SMALL_WINDOW, one_way_ms=20)
-    measure("large_windows_16", 16, 400_000_000 // scale, 229_376, one_way_ms=20)
+    measure("large_windows_16", 16, 400_000_000 // scale, 65_535, one_way_ms=20)
     measure("shaped_34", 34, 40_000_000 // scale, SMALL_WINDOW, one_way_ms=20, perPodRate=50e6)
     measure_lent(34, 120_000_000 // scale)
     measure("unshaped_16", 16, 800_000_000 // scale, None, one_way_ms=0.05)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.e2e
 ITERATIONS = 3
 ATTEMPTS = 3
 TARGETS = (2, 3)
-MESSAGE = 1_500_000  # bytes: a window is then about half a second, many round trips
+MESSAGE = 4_500_000  # bytes: a window is then about 0.7 s, many round trips
 SETTLE = 0.25  # seconds: what was sent in the last window is still on its way
 
 Span = tuple[float, float]

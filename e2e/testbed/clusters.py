@@ -18,10 +18,12 @@ STATE = places.RUN / "bed.json"
 KIND = places.PROGRAMS / "kind"
 KUBECTL = places.PROGRAMS / "kubectl"
 ADMIN_CONF = "/etc/kubernetes/admin.conf"
+NETWORK = "geotrain-testbed"  # the nodes' own, since kind's has no jumbo frames
 API_PORT = 6443  # the API server's on its node
 CREATE_TIMEOUT = 400.0  # seconds
 READY_TIMEOUT = 120.0
 ANSWER_TIMEOUT = 30.0
+SERVICES_TIMEOUT = 30.0  # for a new cluster's kube-proxy to begin
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def up(bed: Bed) -> None:
     missing = [dc for dc in bed.data_centers if not _is_usable(dc)]
     if missing:
         names = ", ".join(dc.name for dc in missing)
+        docker.ensure_network(NETWORK, bed.wan.mtu)
         with step(f"make the clusters {names}", "30 s for one, 75 s for three"):
             each(missing, lambda dc: _create(dc, node_image))
     with step("join their pod networks by the WAN, start policies and accelerators", "25 s"):
@@ -85,6 +88,7 @@ def down(bed: Bed) -> None:
         return
     with step("remove the clusters", "5 s"):
         each(bed.data_centers, _delete)
+    docker.remove_network(NETWORK)
     for dc in bed.data_centers:
         run(KIND, "delete", "cluster", f"--name={dc.name}")  # its entries in the user's kubeconfig
         places.kubeconfig(dc.name).unlink(missing_ok=True)
@@ -129,6 +133,7 @@ def _create(dc: DataCenter, node_image: str | None) -> None:
     config.write_text(kind_config(dc))
     image = [f"--image={node_image}"] if node_image else []
     run(
+        *("env", f"KIND_EXPERIMENTAL_DOCKER_NETWORK={NETWORK}"),
         *(KIND, "create", "cluster", f"--name={dc.name}", f"--config={config}", *image),
         f"--kubeconfig={places.kubeconfig(dc.name)}",
         timeout=CREATE_TIMEOUT,
@@ -167,6 +172,7 @@ def _furnish(bed: Bed, python_image: str, policy_image: str) -> None:
             helpers.ensure(helper, nodes[dc.name].identity)
         _set_up_network(bed, dc, addresses)
         _describe_node(bed, dc)
+        _restore_services(dc)
         _await_ready(dc)
 
     each(bed.data_centers, furnish)
@@ -203,6 +209,25 @@ def _await_ready(dc: DataCenter) -> None:
     wait = f"--timeout={READY_TIMEOUT:.0f}s"
     kubectl(dc, "wait", "node", dc.node, "--for=condition=Ready", wait)
     kubectl(dc, "--namespace=kube-system", "rollout", "status", "deployment/coredns", wait)
+
+
+def _serves(dc: DataCenter) -> bool:
+    """Whether the node knows any service's address."""
+    words = ("docker", "exec", dc.node, "nft", "list", "map", "ip", "kube-proxy", "service-ips")
+    return "goto" in run(*words, check=False)
+
+
+def _restore_services(dc: DataCenter) -> None:
+    """Starts kube-proxy anew where it has lost all services.
+
+    Its hourly full sync can leave the map of their addresses empty (seen with Kubernetes 1.37.2 and
+    nft 1.0.6), and it does not notice.
+    """
+    try:
+        await_until(f"{dc.name} has services", lambda: _serves(dc), SERVICES_TIMEOUT)
+    except TestbedError:
+        kubectl(dc, "--namespace=kube-system", "delete", "pod", "--selector=k8s-app=kube-proxy")
+        await_until(f"{dc.name} has services again", lambda: _serves(dc), READY_TIMEOUT)
 
 
 def _export(bed: Bed) -> None:
@@ -258,7 +283,7 @@ def _is_as_it_was_left(bed: Bed, node_image: str | None, python_image: str) -> b
 
 def _works(dc: DataCenter) -> bool:
     states = [docker.container_state(helpers.name_of(kind, dc)) for kind in helpers.KINDS]
-    return states == ["running"] * len(states) and _answers(dc)
+    return states == ["running"] * len(states) and _answers(dc) and _serves(dc)
 
 
 def status(bed: Bed) -> dict[str, dict[str, str]]:

@@ -40,6 +40,7 @@ class Wan:
     pair_rate: BitsPerSecond
     pod_rate: BitsPerSecond
     window: Bytes
+    mtu: Bytes
     round_trips: Mapping[frozenset[str], Seconds]
 
     def round_trip(self, one: str, other: str) -> Seconds:
@@ -102,6 +103,7 @@ def parse(document: Mapping[str, Any], round_trip_table: str) -> Bed:
                 pair_rate=parse_rate(wan["pairRate"]),
                 pod_rate=parse_rate(wan["podRate"]),
                 window=int(wan["window"]),
+                mtu=int(wan["mtu"]),
                 round_trips=round_trips(data_centers, round_trip_table),
             ),
             gpu_resource=document["gpus"]["resource"],

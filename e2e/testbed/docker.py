@@ -10,6 +10,7 @@ from pathlib import Path
 
 from e2e.testbed import places
 from e2e.testbed.shell import TestbedError, absent, await_until, run, step, succeeds
+from geotrain.units import Bytes
 
 NEEDED = {
     "docker": "docker.io",
@@ -134,3 +135,19 @@ def container_state(name: str) -> str | None:
 def remove_container(name: str) -> None:
     """Removes a container if it exists."""
     run("docker", "rm", "-f", name, check=False)
+
+
+def ensure_network(name: str, mtu: Bytes) -> None:
+    """Makes a bridge of this MTU unless there is one; of another MTU, it is made anew."""
+    option = "com.docker.network.driver.mtu"
+    template = f'{{{{index .Options "{option}"}}}}'
+    found = run("docker", "network", "inspect", "-f", template, name, check=False).strip()
+    if found != str(mtu):
+        remove_network(name)
+        run("docker", "network", "create", "--opt", f"{option}={mtu}", name)
+
+
+def remove_network(name: str) -> None:
+    """Removes a network if it exists. Raises TestbedError while something is attached to it."""
+    if succeeds("docker", "network", "inspect", name):
+        run("docker", "network", "rm", name)

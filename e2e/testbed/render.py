@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from e2e.testbed.config import Bed, DataCenter
-from geotrain.units import BitsPerSecond
+from geotrain.units import BitsPerSecond, Bytes
 
 WAN_QUEUE_PACKETS = 2000  # above the packets in flight of all connections that fill the path
 FIRST_POD, LAST_POD = 2, 254  # the last byte of pods' addresses in a node's /24
@@ -65,7 +65,7 @@ def kind_config(dc: DataCenter) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def pod_network(pod_cidr: str) -> str:
+def pod_network(pod_cidr: str, mtu: Bytes) -> str:
     """The CNI configuration list of a node whose pods have addresses of ``pod_cidr``."""
     ipam = {
         "type": "host-local",
@@ -74,7 +74,7 @@ def pod_network(pod_cidr: str) -> str:
         "ranges": [[{"subnet": pod_cidr}]],
     }
     plugins: list[dict[str, Any]] = [
-        {"type": "ptp", "ipMasq": False, "mtu": 1500, "ipam": ipam},
+        {"type": "ptp", "ipMasq": False, "mtu": mtu, "ipam": ipam},
         {"type": "portmap", "capabilities": {"portMappings": True}},
     ]
     return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": plugins}, indent=1)
@@ -114,7 +114,7 @@ def node_script(bed: Bed, name: str, pod_cidr: str, addresses: Mapping[str, str]
     return "\n".join(
         [
             "set -euo pipefail",
-            *_pod_network_lines(pod_network(pod_cidr)),
+            *_pod_network_lines(pod_network(pod_cidr, bed.wan.mtu)),
             *_filter_lines(bed, name, addresses),
             *(line for side in sides for line in _wan_lines(side, addresses[name], bed, pod_cidr)),
             "mkdir -p /run/geotrain/gates",
@@ -168,7 +168,7 @@ def _wan_lines(side: Side, own_address: str, bed: Bed, pod_cidr: str) -> list[st
     device = side.device
     return [
         f"for _ in $(seq 100); do ip link show {device} > /dev/null 2>&1 && break; sleep 0.1; done",
-        f"ip link set {device} up txqueuelen {WAN_QUEUE_PACKETS}",
+        f"ip link set {device} up mtu {bed.wan.mtu} txqueuelen {WAN_QUEUE_PACKETS}",
         f"for d in all {device} eth0; do echo 0 > /proc/sys/net/ipv4/conf/$d/rp_filter; done",
         # What the node itself sends comes back out of the device with the node's own address.
         f"echo 1 > /proc/sys/net/ipv4/conf/{device}/accept_local",
@@ -194,11 +194,11 @@ def rate_lines(
     """
     network = ipaddress.ip_network(pod_cidr)
     own = max(1, round(pair_rate / 256))
-    shape = "quantum 4000 burst 4k cburst 4k"
+    shape = "quantum 10000 burst 10k cburst 10k"
     lines = [
         f"qdisc add dev {device} root handle 1: htb default 1",
         f"class add dev {device} parent 1: classid 1:ffff htb"
-        f" rate {pair_rate:.0f}bit ceil {pair_rate:.0f}bit burst 4k cburst 4k",
+        f" rate {pair_rate:.0f}bit ceil {pair_rate:.0f}bit burst 10k cburst 10k",
         f"class add dev {device} parent 1:ffff classid 1:1 htb"
         f" rate {own}bit ceil {pair_rate:.0f}bit {shape}",
         f"filter add dev {device} parent 1: prio 1 handle 1: protocol ip u32 divisor 256",

@@ -53,6 +53,7 @@ class Bed:
                     }
                     for r in range(4)
                 },
+                "connectionWindow": self.lab.window,
                 "flows": flows,
                 **options,
             }

@@ -25,6 +25,16 @@ _VNET_HEADER_BYTES = 10
 _LARGEST_PACKET = 65536 + _VNET_HEADER_BYTES
 _QUEUE_BYTES = 64 << 20
 _GATEWAY = "169.254.1.1"
+_WINDOW = """
+table ip lab {{
+  chain window {{
+    type filter hook postrouting priority mangle; policy accept;
+    oifname != wan0 accept
+    tcp flags & syn == syn reset tcp option window
+    tcp window > {window} tcp window set {window}
+  }}
+}}"""
+"""No connection over the WAN has more in flight: no end may scale its window (RFC 7323, 2.2)."""
 _numbers = itertools.count()
 
 
@@ -43,10 +53,10 @@ def why_not() -> str | None:
 class Lab:
     """Namespaces ``name`` → pod. The address of a pod is 10.(1 + data centre).0.(1 + number)."""
 
-    def __init__(self, one_way_ms: float, window_buffer: int | None = None) -> None:
+    def __init__(self, one_way_ms: float, window: int | None = None) -> None:
         self._prefix = f"gt{os.getpid() % 10000}x{next(_numbers)}"
-        self._buffer = window_buffer
         self._pods: dict[str, str] = {}
+        self.window = window
         self._router = f"{self._prefix}r"
         self._processes: list[subprocess.Popen[bytes]] = []
         sh("ip", "netns", "add", self._router)
@@ -59,6 +69,8 @@ class Lab:
         for device in ("all", "default", "wan0"):
             self.sysctl(self._router, f"net.ipv4.conf.{device}.rp_filter", "0")
         self._in(self._router, "ip", "rule", "add", "iif", "wan0", "lookup", "100")
+        if window is not None:
+            self._in(self._router, "nft", _WINDOW.format(window=window))
 
     def __enter__(self) -> "Lab":
         return self
@@ -105,8 +117,6 @@ class Lab:
             f"route add default via {_GATEWAY} dev eth0 src {address}",
         ):
             self._in(namespace, "ip", *words.split())
-        if self._buffer is not None:
-            self.sysctl(name, "net.ipv4.tcp_rmem", f"4096 {self._buffer} {self._buffer}")
         return address
 
     def sysctl(self, name: str, key: str, value: str) -> None:

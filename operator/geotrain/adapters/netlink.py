@@ -165,11 +165,7 @@ def _aside(call: Callable[[], T]) -> T:
 
 def _options(htb: HtbClass) -> bytes:
     rate, ceil = bytes_per_second(htb.rate), bytes_per_second(htb.ceil)
-    parms = (
-        _rate(rate)
-        + _rate(ceil)
-        + _OPTIONS.pack(_burst(rate), _burst(ceil), htb.quantum, 0, htb.priority)
-    )
+    parms = _rate(rate) + _rate(ceil) + _OPTIONS.pack(_burst(rate), _burst(ceil), htb.quantum, 0, 0)
     nested = _attribute(_TCA_HTB_PARMS, parms)
     if rate > _LARGEST_32:
         nested += _attribute(_TCA_HTB_RATE64, rate.to_bytes(8, "little"))
@@ -219,7 +215,6 @@ def _class_of(message: Any) -> HtbClass:
         parent=0 if parent == _ROOT else parent - MAJOR,
         rate=_bits(options.get_attr("TCA_HTB_RATE64"), parms["rate"]),
         ceil=_bits(options.get_attr("TCA_HTB_CEIL64"), parms["ceil"]),
-        priority=parms["prio"],
         quantum=parms["quantum"],
     )
 

@@ -7,7 +7,13 @@
     └─ 1:2    the local network: the link's rate
 
 HTB lets a class send at its ``rate`` even when its parent is exhausted, so the rates of the
-children must never add up to more than the parent's: ``shares`` sees to that.
+children must never add up to more than the parent's: ``_scaled`` sees to that.
+
+A turn is a matter of quanta, not of rates. In turns every flow has its small idle rate and borrows
+the rest; while several want more than there is, HTB serves them by turns, to each its quantum, and
+the owner's is twenty times the others'. A new quantum counts at once. A new rate does not: a class
+that has used up its own sleeps until its next packet by the *old* rate (a third of a second at 44
+kbit/s), and a new priority waits until the class has been empty (net/sched/sch_htb.c).
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,6 +37,10 @@ _LEAST_RATE: Final[BitsPerSecond] = 8_000
 _QUANTUM: Final[Bytes] = 9_000
 """Bytes a class may send before its siblings' turn; six packets of 1,500. The kernel's own guess
 from the rate is far off at both ends and says so in its log."""
+_OWNERS_QUANTUM: Final[Bytes] = 32_000
+_WAITING_QUANTUM: Final[Bytes] = 1_600
+"""A packet of 1,500. What an owner had left of its quantum it still sends when the turn passes on,
+so it should not be much."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,7 +51,6 @@ class HtbClass:
     parent: int
     rate: BitsPerSecond
     ceil: BitsPerSecond
-    priority: int = 0
     quantum: Bytes = _QUANTUM
 
 
@@ -86,19 +95,26 @@ def tree(
     ordered = sorted(flows, key=lambda s: s.flow)
     other = whole(limit * OTHER_SHARE)
     rates = _rates(ordered, limit - other, in_turn)
-    waiting = frozenset[int]() if in_turn is None else frozenset(rates) - frozenset(in_turn)
     return Tree(
         LOCAL,
         (
             HtbClass(WIDE_AREA, 0, limit, limit),
             HtbClass(LOCAL, 0, whole(UNLIMITED), whole(UNLIMITED)),
-            HtbClass(OTHER, WIDE_AREA, other, limit, priority=0),
+            HtbClass(OTHER, WIDE_AREA, other, limit),
             *(
-                HtbClass(minor_of(f), WIDE_AREA, whole(rate), limit, priority=int(f in waiting))
+                HtbClass(minor_of(f), WIDE_AREA, whole(rate), limit, _quantum(f, in_turn))
                 for f, rate in rates.items()
             ),
         ),
     )
+
+
+def _quantum(flow: int, in_turn: Mapping[int, BitsPerSecond] | None) -> Bytes:
+    """Owners of several turns at once share as the rates of their windows say."""
+    if not in_turn:
+        return _QUANTUM
+    share = in_turn.get(flow, 0.0) / max(in_turn.values())
+    return max(_WAITING_QUANTUM, round(share * _OWNERS_QUANTUM))
 
 
 def whole(rate: BitsPerSecond) -> BitsPerSecond:
@@ -109,18 +125,10 @@ def whole(rate: BitsPerSecond) -> BitsPerSecond:
 def _rates(
     flows: list[Share], limit: BitsPerSecond, in_turn: Mapping[int, BitsPerSecond] | None
 ) -> dict[int, BitsPerSecond]:
-    """Guaranteed rates whose sum is at most ``limit``.
-
-    In turn, the waiting flows keep their idle rate and the owners share the rest: an owner
-    borrows what the others leave, first, because its priority is better.
-    """
+    """Guaranteed rates whose sum is at most ``limit``; in turns half of it is left to borrow."""
     if in_turn is None:
         return _scaled({s.flow: s.rate for s in flows}, limit)
-    waiting = {s.flow: s.idle_rate for s in flows if s.flow not in in_turn}
-    waiting = _scaled(waiting, limit / 2 if len(waiting) < len(flows) else limit)
-    rest = limit - sum(waiting.values())
-    owners = _scaled({s.flow: in_turn[s.flow] for s in flows if s.flow in in_turn}, rest)
-    return {s.flow: owners.get(s.flow, waiting.get(s.flow, 0.0)) for s in flows}
+    return _scaled({s.flow: s.idle_rate for s in flows}, limit / 2)
 
 
 def _scaled(wanted: dict[int, BitsPerSecond], limit: BitsPerSecond) -> dict[int, BitsPerSecond]:

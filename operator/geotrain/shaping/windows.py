@@ -1,15 +1,24 @@
-"""Whose turn it is at a moment of the iteration.
+"""Whose turn it is: the flow that, by what it has sent, is furthest behind in the plan.
 
-Windows repeat every ``period``. A gap between windows belongs to whoever was in turn before it:
-taking the turn away early would gain nobody anything and cost two changes of the kernel's
-classes for each window.
+The plan's windows say in which order the flows of a cell send, and how much in each window. A
+window is left when its bytes have been sent, not when its time is over: ranks are never as
+punctual as a plan, and a turn that begins by the clock takes the path from a transfer that is a
+little late, or gives it to one that has nothing yet. So no clocks need to agree, and the pods of
+a cell, each counting for itself, come to the same order.
+
+Whoever has the turn and nothing to send loses nothing to others but what it leaves idle.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil
 
-from geotrain.units import BitsPerSecond, Seconds
+from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time
+
+_SLACK = 0.1
+"""Of a flow's shortest window, how far a flow must be beyond a window's end to have left it: the
+last packets of a message should not wait for another's, and shares of a path are never exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,62 +32,76 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """From ``offset`` on the flows ``open`` are in their windows, and ``owners`` have the turn."""
+class Owner:
+    """A flow that has its cell's turn, at ``rate``, until it has sent ``left`` bytes more."""
 
+    flow: int
+    rate: BitsPerSecond
+    left: Bytes
+
+    @property
+    def soonest(self) -> Seconds:
+        """In how long the turn can pass on at the earliest."""
+        return transfer_time(self.left, self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
     offset: Seconds
-    open: frozenset[int]
-    owners: tuple[tuple[int, BitsPerSecond], ...]
+    end: Bytes
+    rate: BitsPerSecond
 
 
-class Windows:
-    """The turns of one pod's flows over an iteration of ``period`` seconds."""
+class Turns:
+    """The turns of one pod's flows in an iteration; ``cells`` says which exclude each other.
 
-    def __init__(self, turns: Iterable[Turn], period: Seconds) -> None:
-        self.period = period
-        self.steps = _steps(list(turns), period) if period > 0 else ()
-        self._offsets = [s.offset for s in self.steps]
+    Flows without a cell, or alone in theirs, never wait for anybody.
+    """
+
+    def __init__(self, turns: Iterable[Turn], cells: Mapping[int, Hashable]) -> None:
+        by_flow: dict[int, list[Turn]] = {}
+        for turn in sorted(turns, key=lambda t: (t.offset, t.flow)):
+            by_flow.setdefault(turn.flow, []).append(turn)
+        self._rows = {flow: _row(row) for flow, row in by_flow.items()}
+        self._slack = {
+            flow: _SLACK * min(t.length * t.rate / 8 for t in row) for flow, row in by_flow.items()
+        }
+        self._cells: dict[Hashable, list[int]] = {}
+        for flow in self._rows:
+            self._cells.setdefault(cells.get(flow, (flow,)), []).append(flow)
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self._rows)
 
-    def at(self, base: Seconds, now: Seconds, stretch: float = 1.0) -> tuple[Step, Seconds]:
-        """The step that holds at ``now`` and when it ends.
+    def planned(self, flow: int) -> Bytes:
+        """What a flow sends over this pod's path in an iteration; 0 where it has no window."""
+        row = self._rows.get(flow)
+        return row[-1].end if row else 0
 
-        ``base`` is when an iteration began or will begin; ``stretch`` is how much longer than
-        planned an iteration takes. Ask only when there are windows.
+    def owners(self, sent: Mapping[int, Bytes]) -> dict[int, Owner]:
+        """For each flow the owner of its cell's turn, after so many bytes of the iteration.
+
+        Flows of a cell whose windows are all over are not in it: they share.
         """
-        period = self.period * stretch
-        count, phase = divmod(now - base, period)
-        index = bisect_right(self._offsets, phase / stretch + 1e-9) - 1
-        following = self._offsets[index + 1] if index + 1 < len(self.steps) else self.period
-        return self.steps[index], base + count * period + following * stretch
+        owners = {}
+        for flows in self._cells.values():
+            standing = [s for flow in flows if (s := self._standing(flow, sent.get(flow, 0)))]
+            if standing:
+                owner = min(standing, key=lambda s: (s[0], s[1].flow))[1]
+                owners.update(dict.fromkeys(flows, owner))
+        return owners
+
+    def _standing(self, flow: int, sent: Bytes) -> tuple[Seconds, Owner] | None:
+        """The flow's present window; None after the last."""
+        for window in self._rows[flow]:
+            left = window.end + self._slack[flow] - sent
+            if left > 0:
+                return window.offset, Owner(flow, window.rate, ceil(left))
+        return None
 
 
-def _steps(turns: list[Turn], period: Seconds) -> tuple[Step, ...]:
-    if not turns:
-        return ()
-    pieces = [p for t in turns for p in _within(t, period)]
-    edges = sorted({0.0, *(p.offset for p in pieces), *(_end(p) for p in pieces)})
-    edges = [e for e in edges if e < period]
-    owners = max((p for p in pieces), key=_end)
-    held: dict[int, BitsPerSecond] = {owners.flow: owners.rate}  # of the iteration before
-    steps = []
-    for edge in edges:
-        now = {p.flow: p.rate for p in pieces if p.offset <= edge < _end(p)}
-        held = now or held
-        steps.append(Step(edge, frozenset(now), tuple(sorted(held.items()))))
-    return tuple(steps)
-
-
-def _within(turn: Turn, period: Seconds) -> list[Turn]:
-    """The turn cut at the iteration's end; what is beyond lies in the next one's beginning."""
-    start = turn.offset % period
-    length = min(turn.length, period)
-    first = Turn(turn.flow, start, min(length, period - start), turn.rate)
-    rest = length - first.length
-    return [first] if rest <= 0 else [first, Turn(turn.flow, 0.0, rest, turn.rate)]
-
-
-def _end(turn: Turn) -> Seconds:
-    return turn.offset + turn.length
+def _row(turns: list[Turn]) -> tuple[_Window, ...]:
+    ends = accumulate(turn.length * turn.rate / 8 for turn in turns)
+    return tuple(
+        _Window(turn.offset, round(end), turn.rate) for turn, end in zip(turns, ends, strict=True)
+    )

@@ -1,6 +1,7 @@
 """The wire format: a hello that opens a connection, then frames with a 16-byte header.
 
-    hello   64 bytes: magic, version, kind, lane, lanes, stream, destination, flows, buffer, hops
+    hello   64 bytes: magic, version, kind, lane, lanes, stream, destination, flows, buffer, hops,
+            paths
     frame   kind u8, 3 bytes of padding, length u32, offset u64, then the payload
 
     kind    offset                          length
@@ -8,6 +9,8 @@
     ACK     first byte not received yet     credit: so many bytes beyond ``offset`` may be sent
     FIN     the end of the stream           0
     RESET   0                               0
+    PATH    payload bytes that arrived      the path, from 0
+            on the path in all
 
 All numbers are big endian. A FIN takes one place in the sequence, as in TCP, so an ACK that is
 one beyond the end acknowledges it.
@@ -23,7 +26,7 @@ from geotrain.errors import GeotrainError
 from geotrain.units import Bytes
 
 MAGIC: Final = b"GEOT"
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_FRAME: Final[Bytes] = 1 << 20
 MAX_BUFFER: Final[Bytes] = 1 << 28
 MAX_HOPS: Final = 2
@@ -33,9 +36,10 @@ DATA: Final = 0
 ACK: Final = 1
 FIN: Final = 2
 RESET: Final = 3
+PATH: Final = 4
 
 HEADER: Final = struct.Struct("!BxxxIQ")
-_HELLO = struct.Struct("!4sBBHHB?16s4sHIII4s4s10x")
+_HELLO = struct.Struct("!4sBBHHB?16s4sHIII4s4sH8x")
 HELLO_BYTES: Final[Bytes] = _HELLO.size
 
 
@@ -54,11 +58,12 @@ class Kind(IntEnum):
 class Hello:
     """What the opener of a connection says first.
 
-    ``address`` and ``port`` are the original destination, ``flow`` the flow whose bytes leave the
-    opener and ``reverse`` that of the other direction (0: none). ``buffer`` is the credit both
-    ends start with. ``established`` says that the far end has answered this stream before: a far
-    end that does not know it must then refuse. ``hops`` are the sidecars still to pass, the last
-    being the one of the destination's pod; a direct connection has none.
+    Lane n takes path n modulo ``paths``. ``address`` and ``port`` are the original destination,
+    ``flow`` the flow whose bytes leave the opener and ``reverse`` that of the other direction
+    (0: none). ``buffer`` is the credit both ends start with. ``established`` says that the far end
+    has answered this stream before: a far end that does not know it must then refuse. ``hops`` are
+    the sidecars still to pass, the last being the one of the destination's pod; a direct
+    connection has none.
     """
 
     stream: bytes
@@ -66,6 +71,7 @@ class Hello:
     port: int
     lane: int = 0
     lanes: int = 1
+    paths: int = 1
     flow: int = 0
     reverse: int = 0
     buffer: Bytes = 1 << 20
@@ -102,6 +108,7 @@ class Hello:
             self.reverse,
             self.buffer,
             *hops,
+            self.paths,
         )
 
     @classmethod
@@ -112,7 +119,7 @@ class Hello:
             raise ProtocolError("the connection does not open with a hello of geotrain")
         if version != VERSION:
             raise ProtocolError(f"the far sidecar speaks version {version}, this one {VERSION}")
-        stream, address, port, flow, reverse, buffer, *hops = rest
+        stream, address, port, flow, reverse, buffer, *hops, paths = rest
         if count > MAX_HOPS or (kind == Kind.RELAY) != (count > 0):
             raise ProtocolError(f"a hello of kind {kind} cannot have {count} hops")
         if not 1 <= buffer <= MAX_BUFFER:
@@ -123,6 +130,7 @@ class Hello:
             port=port,
             lane=lane,
             lanes=lanes,
+            paths=max(1, paths),
             flow=flow,
             reverse=reverse,
             buffer=buffer,

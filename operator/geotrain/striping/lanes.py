@@ -9,7 +9,7 @@ Range = tuple[int, int]
 
 @dataclass(eq=False, slots=True)
 class Lane:
-    """One connection of a stream.
+    """One connection of a stream, on one of its paths.
 
     Sending: ``pending`` is the rest of a frame of which the connection took only a part, and
     ``outstanding`` are the ranges that it carried and that are not known to have arrived.
@@ -18,6 +18,7 @@ class Lane:
     """
 
     number: int = 0
+    path: int = 0
     pending: list[memoryview] = field(default_factory=list)
     outstanding: deque[Range] = field(default_factory=deque)
     start: int = 0

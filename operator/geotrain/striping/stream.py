@@ -6,8 +6,11 @@ The caller does this, in any order, and never blocks here:
     connection  → ``receive`` → ``deliverable``, ``take``, ``is_remote_finished`` → application
 """
 
-from geotrain.striping.frames import ACK, DATA, FIN, HEADER, MAX_FRAME, RESET, ProtocolError
+from collections.abc import Iterable
+
+from geotrain.striping.frames import ACK, DATA, FIN, HEADER, MAX_FRAME, PATH, RESET, ProtocolError
 from geotrain.striping.lanes import Lane, Range
+from geotrain.striping.paths import Paths
 from geotrain.striping.receiver import Receiver
 from geotrain.striping.sender import Sender
 from geotrain.units import Bytes
@@ -21,13 +24,18 @@ class Stream:
 
     ``buffer`` is what each direction holds at most, at the sender (not yet acknowledged) and at
     the receiver (not yet delivered); ``block`` is the largest frame. With blocks above half of a
-    connection's window the connection idles for part of each round trip.
+    connection's window the connection idles for part of each round trip. The lanes lie on
+    ``paths`` paths, on each of which at most ``path_limit`` bytes are on their way.
     """
 
-    def __init__(self, buffer: Bytes, block: Bytes) -> None:
+    def __init__(
+        self, buffer: Bytes, block: Bytes, paths: int = 1, path_limit: Bytes | None = None
+    ) -> None:
         self._sender = Sender(buffer, block)
         self._receiver = Receiver(buffer)
         self._acknowledge_every = max(1, buffer // ACKNOWLEDGEMENTS_PER_BUFFER)
+        self._paths = Paths(paths, path_limit)
+        self._path_count = paths
         self._told = 0  # the acknowledgement that the far end was last told
         self._told_taken = 0
         self._owes_ack = False
@@ -81,14 +89,9 @@ class Stream:
             and not any(lane.pending for lane in self.lanes)
         )
 
-    @property
-    def has_output(self) -> bool:
-        """Something waits for a lane that can take it."""
-        return self._ack_due() or self._sender.peek() is not None
-
     def attach(self, number: int = 0) -> Lane:
         """A new connection carries this stream from now on."""
-        lane = Lane(number)
+        lane = Lane(number, number % self._path_count)
         self.lanes.append(lane)
         return lane
 
@@ -96,11 +99,21 @@ class Stream:
         """A connection died: what it held goes over the others. How many bytes that is."""
         self.lanes.remove(lane)
         self._owes_ack = True  # the last one may have died with it
-        return self._sender.lose(lane)
+        lost = self._sender.lose(lane)
+        self._paths.lose(lane.path, lost)
+        return lost
 
     def greet(self) -> None:
         """Tell the far end at once that this stream is accepted, before any byte arrives."""
         self._owes_ack = True
+
+    def next_path(self, ready: Iterable[int]) -> int | None:
+        """On which of the ``ready`` paths something should go next; None where nothing should."""
+        candidates = list(ready)
+        path = self._paths.emptiest(candidates) if self._sender.peek() is not None else None
+        if path is None and candidates and self._ack_due():
+            return candidates[0]
+        return path
 
     def offer(self, lane: Lane) -> list[memoryview | bytes]:
         """What the connection of ``lane`` should be given next; empty when there is nothing.
@@ -114,7 +127,8 @@ class Stream:
         self._offered_ack = self._ack_due()
         if self._offered_ack:
             pieces.append(HEADER.pack(ACK, receiver.credit, receiver.acknowledgement))
-        self._offered = part = self._sender.peek()
+            pieces += [HEADER.pack(PATH, path, count) for path, count in self._paths.reports]
+        self._offered = part = self._sender.peek() if self._paths.has_room(lane.path) else None
         if part is not None:
             payload = self._sender.payload(part)
             if payload is None:
@@ -134,8 +148,10 @@ class Stream:
                 self._told = self._receiver.acknowledgement
                 self._told_taken = self._receiver.taken
                 self._owes_ack = False
+                self._paths.reported()
             if self._offered is not None:
                 self._sender.commit(lane, self._offered)
+                self._paths.give(lane.path, self._offered[1] - self._offered[0])
         lane.pending = _rest(pieces, count)
         return not lane.pending
 
@@ -152,6 +168,7 @@ class Stream:
             if lane.remaining:
                 part = data[at : at + lane.remaining]
                 self._receiver.place(lane.start, lane.position, part)
+                self._paths.received(lane.path, len(part))
                 lane.position += len(part)
                 lane.remaining -= len(part)
                 at += len(part)
@@ -177,6 +194,10 @@ class Stream:
         elif kind == ACK:
             self.is_established = True
             self._sender.acknowledge(offset, length)
+        elif kind == PATH:
+            if length >= self._path_count:
+                raise ProtocolError(f"path {length} is not within 0 and {self._path_count - 1}")
+            self._paths.arrived(length, offset)
         elif kind == FIN:
             self._receiver.finish(offset)
             self._owes_ack = True
@@ -189,6 +210,7 @@ class Stream:
         receiver = self._receiver
         return (
             self._owes_ack
+            or self._paths.is_report_due
             or receiver.acknowledgement - self._told >= self._acknowledge_every
             or receiver.taken - self._told_taken >= self._acknowledge_every
             or (receiver.is_finished and receiver.acknowledgement != self._told)

@@ -13,7 +13,7 @@ MakeBed = Callable[..., Bed]
 
 @pytest.fixture
 def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """Four pods with sidecars over a WAN: ``make_bed(flows, one_way_ms=…, window_buffer=…)``."""
+    """Four pods with sidecars over a WAN: ``make_bed(flows, one_way_ms=…, window=…)``."""
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -22,10 +22,10 @@ def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
         def make(
             flows: list[dict[str, Any]],
             one_way_ms: float = 5.0,
-            window_buffer: int | None = None,
+            window: int | None = None,
             **options: Any,
         ) -> Bed:
-            lab = stack.enter_context(Lab(one_way_ms, window_buffer))
+            lab = stack.enter_context(Lab(one_way_ms, window))
             return Bed(lab, tmp_path, flows, **options)
 
         yield make

@@ -12,7 +12,7 @@ from support.sidecars import ECHO, SINK, Bed, flow, result, wait
 pytestmark = pytest.mark.net
 MakeBed = Callable[..., Bed]
 MB = 1_000_000
-SMALL_WINDOW = 28_600  # a buffer of which the kernel offers 16 kB
+SMALL_WINDOW = 16_384
 
 
 def assert_intact(outcome: dict, size: int) -> None:
@@ -36,7 +36,7 @@ def test_fifty_megabytes_arrive_intact_over_eight_connections(make_bed: MakeBed)
 
 
 def test_a_connection_killed_half_way_loses_nothing(make_bed: MakeBed) -> None:
-    bed = make_bed([flow(1, 0, 2, connections=6)], one_way_ms=20, window_buffer=SMALL_WINDOW)
+    bed = make_bed([flow(1, 0, 2, connections=6)], one_way_ms=20, window=SMALL_WINDOW)
     bed.start()
     bed.serve(2, "sink", SINK)
     transfer = bed.begin(0, "send", bed.addresses[2], SINK, 10 * MB)
@@ -122,7 +122,7 @@ def test_half_close_and_both_directions(make_bed: MakeBed) -> None:
 
 
 def test_the_network_may_change_while_bytes_flow(make_bed: MakeBed) -> None:
-    bed = make_bed([flow(1, 0, 2, connections=4)], one_way_ms=20, window_buffer=SMALL_WINDOW)
+    bed = make_bed([flow(1, 0, 2, connections=4)], one_way_ms=20, window=SMALL_WINDOW)
     bed.start()
     bed.serve(2, "sink", SINK)
     transfer = bed.begin(0, "send", bed.addresses[2], SINK, 5 * MB)
@@ -163,7 +163,7 @@ def test_sixteen_connections_carry_sixteen_windows(make_bed: MakeBed) -> None:
 
     What else the machine does may spoil an attempt; the best of three counts.
     """
-    bed = make_bed([flow(1, 0, 2, connections=16)], one_way_ms=20, window_buffer=SMALL_WINDOW)
+    bed = make_bed([flow(1, 0, 2, connections=16)], one_way_ms=20, window=SMALL_WINDOW)
     bed.start()
     bed.serve(2, "sink", SINK)
     bed.serve(3, "sink", SINK)

@@ -2,60 +2,62 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geotrain.shaping.windows import Turn, Windows
+from geotrain.shaping.windows import Owner, Turn, Turns
 
 M = 1e6
+CELL = {1: "cell", 2: "cell"}
+WINDOW = 1_000_000  # bytes: 0.1 s at 80 Mbit/s
+SLACK = WINDOW // 10
+ALTERNATING = Turns(
+    [Turn(flow, offset, 0.1, 80 * M) for offset, flow in ((0.0, 1), (0.1, 2), (0.2, 1), (0.3, 2))],
+    CELL,
+)
 
 
-def owners(windows: Windows, now: float, base: float = 0.0, stretch: float = 1.0) -> list[int]:
-    return [flow for flow, _ in windows.at(base, now, stretch)[0].owners]
-
-
-TWO = Windows([Turn(1, 0.1, 0.2, 50 * M), Turn(2, 0.5, 0.2, 40 * M)], 1.0)
+def owner(sent: dict[int, int], turns: Turns = ALTERNATING) -> int:
+    owners = {o.flow for o in turns.owners(sent).values()}
+    assert len(owners) == 1
+    return owners.pop()
 
 
 @pytest.mark.parametrize(
-    ("now", "owner", "is_open", "end"),
+    ("sent", "expected"),
     [
-        (0.05, 2, False, 0.1),  # the gap before the first belongs to the last iteration's last
-        (0.15, 1, True, 0.3),
-        (0.35, 1, False, 0.5),
-        (0.6, 2, True, 0.7),
-        (0.9, 2, False, 1.0),
-        (1.15, 1, True, 1.3),
-        (-0.85, 1, True, -0.7),
+        ({}, 1),
+        ({1: WINDOW}, 1),  # its last packets may still come
+        ({1: WINDOW + SLACK}, 2),
+        ({1: WINDOW + SLACK, 2: WINDOW + SLACK}, 1),
+        ({2: WINDOW + SLACK}, 1),  # who went ahead does not take the turn along
+        ({1: 2 * WINDOW + SLACK, 2: WINDOW + SLACK}, 2),
     ],
 )
-def test_turns_follow_each_other(now: float, owner: int, is_open: bool, end: float) -> None:
-    step, following = TWO.at(0.0, now)
-    assert [flow for flow, _ in step.owners] == [owner]
-    assert bool(step.open) == is_open
-    assert following == pytest.approx(end)
+def test_the_flow_that_is_furthest_behind_has_the_turn(sent: dict[int, int], expected: int) -> None:
+    assert owner(sent) == expected
 
 
-def test_a_longer_iteration_stretches_the_windows() -> None:
-    assert owners(TWO, 10.55, base=10.0) == [2]
-    assert owners(TWO, 10.55, base=10.0, stretch=1.2) == [1]
-    assert TWO.at(10.0, 10.55, 1.2)[1] == pytest.approx(10.6)
+def test_the_owner_says_what_is_left_and_when_it_may_be_over() -> None:
+    found = ALTERNATING.owners({1: WINDOW // 2})
+    assert found == dict.fromkeys((1, 2), Owner(1, 80 * M, WINDOW // 2 + SLACK))
+    assert found[2].soonest == pytest.approx(0.06)
 
 
-def test_windows_that_overlap_share_the_turn() -> None:
-    windows = Windows([Turn(1, 0.0, 0.5, 10 * M), Turn(2, 0.4, 0.3, 20 * M)], 1.0)
-    assert windows.at(0.0, 0.45)[0].owners == ((1, 10 * M), (2, 20 * M))
-    assert owners(windows, 0.2) == [1]
-    assert owners(windows, 0.6) == [2]
+def test_after_the_last_window_nobody_has_the_turn() -> None:
+    assert ALTERNATING.owners(dict.fromkeys((1, 2), 3 * WINDOW)) == {}
+    assert owner({1: 3 * WINDOW}) == 2
 
 
-def test_a_window_may_run_into_the_next_iteration() -> None:
-    windows = Windows([Turn(1, 0.9, 0.2, M), Turn(2, 0.5, 0.1, M)], 1.0)
-    assert windows.at(0.0, 0.05)[0].open == {1}
-    assert windows.at(0.0, 0.95)[0].open == {1}
-    assert windows.at(0.0, 0.2)[0].open == frozenset()
+def test_flows_of_different_cells_do_not_wait_for_each_other() -> None:
+    turns = Turns([Turn(1, 0.0, 0.1, M), Turn(2, 0.0, 0.1, M)], {1: "there", 2: "back"})
+    assert {flow: o.flow for flow, o in turns.owners({}).items()} == {1: 1, 2: 2}
+    alone = Turns([Turn(3, 0.0, 0.1, M)], {})
+    assert alone.owners({})[3].flow == 3
 
 
-@pytest.mark.parametrize("windows", [Windows([], 1.0), Windows([Turn(1, 0.0, 1.0, M)], 0.0)])
-def test_no_windows_are_none(windows: Windows) -> None:
-    assert not windows
+def test_windows_tell_what_an_iteration_carries() -> None:
+    assert ALTERNATING.planned(1) == 2 * WINDOW
+    assert ALTERNATING.planned(9) == 0
+    assert ALTERNATING
+    assert not Turns([], {})
 
 
 TURN = st.builds(
@@ -67,18 +69,14 @@ TURN = st.builds(
 )
 
 
-@given(
-    st.lists(TURN, min_size=1, max_size=8),
-    st.floats(0.5, 3),
-    st.floats(-50, 50),
-    st.floats(0.8, 1.5),
-)
-def test_somebody_always_has_the_turn_and_steps_end(
-    turns: list[Turn], period: float, now: float, stretch: float
-) -> None:
-    windows = Windows(turns, period)
-    step, end = windows.at(0.0, now, stretch)
-    assert step.owners
-    assert step.open <= {flow for flow, _ in step.owners}
-    assert end >= now - 1e-6
-    assert end - now <= period * stretch + 1e-6
+@given(st.lists(TURN, min_size=1, max_size=8))
+def test_whoever_owns_and_sends_brings_every_window_to_its_end(turns: list[Turn]) -> None:
+    plan = Turns(turns, dict.fromkeys(range(1, 5), "cell"))
+    sent: dict[int, int] = {}
+    steps = 0
+    while owners := plan.owners(sent):
+        (now,) = {o.flow: o for o in owners.values()}.values()
+        assert now.left > 0
+        sent[now.flow] = sent.get(now.flow, 0) + now.left
+        steps += 1
+    assert steps <= len(turns)

@@ -12,7 +12,7 @@ from geotrain.roles.sidecar.alignment import Alignment
 from geotrain.roles.sidecar.bubbles import DONE, Activity
 from geotrain.roles.sidecar.intercept import ruleset
 from geotrain.roles.sidecar.ledger import Ledger
-from geotrain.shaping.windows import Step
+from geotrain.shaping.windows import Owner
 
 BEFORE = Alignment(period=2.0, first_action=0.25)
 
@@ -124,20 +124,20 @@ def test_what_is_no_json_is_no_signal() -> None:
     assert signals.parse(b"\xff") is None
 
 
-IN_TURN = Step(0.0, frozenset({1}), ((1, 1e6),))
-GAP = Step(0.5, frozenset(), ((1, 1e6),))
+MB_A_SECOND = 8e6
+OWNERS = dict.fromkeys((1, 2), Owner(1, MB_A_SECOND, 10**9))
 
 
 def test_bytes_are_booked_where_they_ran() -> None:
     ledger = Ledger()
-    ledger.book({1: 10, 2: 10}, None)
-    ledger.book({1: 40, 2: 15}, IN_TURN)
-    ledger.book({1: 41, 2: 16}, GAP)
-    ledger.book({1: 41, 2: 3}, IN_TURN)  # a class that was made anew counts from nothing
-    ledger.book({1: 41, 2: 5}, IN_TURN)
+    ledger.book({1: 10, 2: 10}, {}, 1.0)
+    ledger.book({1: 40, 2: 15}, OWNERS, 0.00003)  # no more than 30 bytes could be sent
+    ledger.book({1: 41, 2: 16}, {}, 1.0)
+    ledger.book({1: 41, 2: 3}, OWNERS, 1.0)  # a class that was made anew counts from nothing
+    ledger.book({1: 51, 2: 23}, OWNERS, 0.000025)  # 15 of 25 were idle
     one, two = ledger.accounts[1], ledger.accounts[2]
-    assert (one.in_window, one.outside, one.against, one.total) == (30, 11, 0, 41)
-    assert (two.in_window, two.outside, two.against) == (0, 18, 7)
+    assert (one.in_window, one.outside, one.against, one.total) == (40, 11, 0, 51)
+    assert (two.in_window, two.outside, two.against) == (0, 36, 10)
 
 
 def test_turns_are_judged_by_whole_iterations() -> None:
@@ -145,10 +145,10 @@ def test_turns_are_judged_by_whole_iterations() -> None:
     assert ledger.keeps_turns is None
     ledger.close_iteration()
     assert ledger.keeps_turns is None
-    ledger.book({1: 90, 2: 10}, IN_TURN)
+    ledger.book({1: 90, 2: 10}, OWNERS, 0.00009)
     ledger.close_iteration()
     assert ledger.keeps_turns is True
-    ledger.book({1: 100, 2: 40}, IN_TURN)
+    ledger.book({1: 100, 2: 40}, OWNERS, 0.00001)
     ledger.close_iteration()
     assert ledger.share_against == 0.75
     assert ledger.keeps_turns is False
@@ -156,7 +156,7 @@ def test_turns_are_judged_by_whole_iterations() -> None:
 
 def measured(share: int) -> Ledger:
     ledger = Ledger()
-    ledger.book({1: 100 - share, 2: share}, IN_TURN)
+    ledger.book({1: 100 - share, 2: share}, OWNERS, 0.0)
     ledger.close_iteration()
     return ledger
 

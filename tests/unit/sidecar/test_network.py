@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,16 @@ def test_addresses_belong_to_data_centres() -> None:
 def test_flows_leave_through_their_source_and_its_mates() -> None:
     assert [f.id for f in NETWORK.flows_through(3)] == [1]
     assert NETWORK.flows_through(0) == ()
+
+
+def test_mates_share_a_cell_and_directions_are_known() -> None:
+    flow = NETWORK.flow(2, 4)
+    assert flow is not None
+    mate = replace(flow, id=2, source=3, target=5, mates=(2,))
+    assert NETWORK.cell(flow) == NETWORK.cell(mate) == ((2, 3), NETWORK.ranks[5].stage)
+    stranger = replace(flow, target=77)
+    assert NETWORK.cell(stranger) == ((2, 3), 77)
+    assert not NETWORK.is_forward(stranger)
 
 
 def test_a_null_rate_is_none() -> None:

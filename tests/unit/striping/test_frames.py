@@ -52,7 +52,7 @@ def change(at: int, value: int) -> bytes:
     ("data", "complaint"),
     [
         (change(0, ord("H")), "hello of geotrain"),
-        (change(4, 2), "version 2"),
+        (change(4, 3), "version 3"),
         (change(5, Kind.RELAY), "cannot have 0 hops"),
         (change(10, 1), "cannot have 1 hops"),
         (change(10, 3), "cannot have 3 hops"),

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geotrain.striping.frames import DATA, FIN, HEADER, MAX_FRAME, ProtocolError
+from geotrain.striping.frames import ACK, DATA, FIN, HEADER, MAX_FRAME, PATH, ProtocolError
 from geotrain.striping.lanes import Lane
+from geotrain.striping.paths import Paths
 from geotrain.striping.receiver import Receiver
 from geotrain.striping.sender import Sender
 from geotrain.striping.stream import Stream, reset_frame
@@ -31,14 +32,18 @@ class Wire:
 class Bench:
     """Two streams and the wires between them; every step is asked for, none happens by itself."""
 
-    def __init__(self, buffer: int = 256, block: int = 32) -> None:
-        self.ends = Stream(buffer, block), Stream(buffer, block)
+    def __init__(
+        self, buffer: int = 256, block: int = 32, paths: int = 1, limit: int | None = None
+    ) -> None:
+        self.ends = Stream(buffer, block, paths, limit), Stream(buffer, block, paths, limit)
         self.wires: list[Wire] = []
+        self.connected = 0
         self.to_write: tuple[deque[bytes], deque[bytes]] = deque(), deque()
         self.got = bytearray(), bytearray()
 
     def connect(self, window: int = 100) -> Wire:
-        wire = Wire((self.ends[A].attach(), self.ends[B].attach()), window=window)
+        number, self.connected = self.connected, self.connected + 1
+        wire = Wire((self.ends[A].attach(number), self.ends[B].attach(number)), window=window)
         self.wires.append(wire)
         return wire
 
@@ -116,6 +121,8 @@ STEP = st.tuples(
     windows=st.lists(st.integers(1, 120), min_size=1, max_size=5),
     block=st.integers(1, 64),
     buffer=st.integers(1, 300),
+    paths=st.integers(1, 3),
+    limit=st.none() | st.integers(1, 200),
     steps=st.lists(STEP, max_size=120),
 )
 def test_any_interleaving_and_any_loss_of_lanes_delivers_every_byte_once_in_order(
@@ -123,10 +130,12 @@ def test_any_interleaving_and_any_loss_of_lanes_delivers_every_byte_once_in_orde
     windows: list[int],
     block: int,
     buffer: int,
+    paths: int,
+    limit: int | None,
     steps: list[tuple[str, int, int, int]],
 ) -> None:
     payloads = tuple(bytes((i * 7 + side) % 251 for i in range(sizes[side])) for side in (A, B))
-    bench = Bench(buffer, block)
+    bench = Bench(buffer, block, paths, limit)
     for window in windows:
         bench.connect(window)
     written = [0, 0]
@@ -195,7 +204,7 @@ def test_an_acknowledgement_lost_with_its_lane_is_said_again() -> None:
     bench.read(B)
     assert bench.send(B, doomed)
     bench.kill(doomed)
-    assert bench.ends[B].has_output
+    assert bench.ends[B].next_path([0]) == 0
     bench.send(B, other)
     bench.deliver(other, B)
     bench.ends[B].finish()
@@ -253,7 +262,7 @@ def test_a_sender_stops_at_the_credit_and_the_receiver_at_its_buffer() -> None:
 def test_greeting_establishes_the_stream_before_any_byte() -> None:
     bench = Bench()
     bench.connect()
-    assert not bench.ends[B].has_output
+    assert bench.ends[B].next_path([0]) is None
     bench.ends[B].greet()
     assert not bench.ends[A].is_established
     bench.settle()
@@ -347,3 +356,48 @@ def test_of_bytes_that_are_partly_known_the_others_are_kept() -> None:
     receiver.place(1, 1, memoryview(b"bcde"))
     assert bytes(receiver.deliverable()) == b"abcde"
     assert receiver.duplicates == 2
+
+
+def test_a_path_with_deep_buffers_gets_no_more_than_its_limit() -> None:
+    bench = Bench(buffer=4096, block=32, paths=2, limit=128)
+    shallow, deep = bench.connect(window=1 << 20), bench.connect(window=1 << 20)
+    bench.write(A, bytes(1000))
+    ready = {0: shallow, 1: deep}
+    while (path := bench.ends[A].next_path(ready)) is not None:
+        bench.send(A, ready[path])
+    assert [len(wire.flight[A]) // 48 for wire in (shallow, deep)] == [4, 4]  # frames of 32 + 16
+    bench.deliver(deep, A)
+    assert bench.ends[B].next_path([0]) == 0  # so much has arrived that it must be told
+    bench.send(B, shallow)
+    bench.deliver(shallow, B)
+    assert bench.ends[A].next_path(ready) == 1
+
+
+def test_a_full_path_still_carries_acknowledgements() -> None:
+    bench = Bench(block=32, paths=2, limit=32)
+    wire = bench.connect()
+    bench.write(A, bytes(64))
+    bench.send(A, wire)
+    assert bench.ends[A].next_path([0]) is None
+    bench.ends[A].greet()
+    assert bench.ends[A].next_path([0]) == 0
+    pieces = bench.ends[A].offer(wire.lanes[A])
+    assert {piece[0] for piece in pieces} == {ACK, PATH}
+
+
+def test_a_path_that_is_none_voids_the_stream() -> None:
+    stream = Stream(256, 32, paths=2, path_limit=64)
+    with pytest.raises(ProtocolError, match="path 2 is not within 0 and 1"):
+        stream.receive(stream.attach(), memoryview(HEADER.pack(PATH, 2, 10)))
+
+
+def test_what_a_dead_lane_held_frees_its_path() -> None:
+    paths = Paths(2, 100)
+    paths.give(0, 100)
+    assert paths.emptiest([0]) is None
+    paths.lose(0, 60)
+    assert paths.outstanding(0) == 40
+    paths.arrived(0, 70)  # some of it had arrived after all
+    assert paths.outstanding(0) == 0
+    paths.arrived(0, 50)  # overtaken on another lane
+    assert paths.outstanding(0) == 0

@@ -28,7 +28,7 @@ def test_each_cluster_has_its_own_subnets() -> None:
 
 
 def test_pods_get_addresses_of_their_node() -> None:
-    conflist = json.loads(pod_network("10.101.0.0/24"))
+    conflist = json.loads(pod_network("10.101.0.0/24", 9000))
     assert conflist["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.101.0.0/24"}]]
 
 
@@ -40,7 +40,7 @@ def test_the_window_is_limited_towards_the_wide_area_alone() -> None:
     spared = lines.index("oifname != { wan0, wan1 } accept")
     assert lines[spared + 1 : spared + 3] == [
         "tcp flags & syn == syn reset tcp option window",
-        "tcp window > 2896 tcp window set 2896",
+        "tcp window > 8688 tcp window set 8688",
     ]
 
 

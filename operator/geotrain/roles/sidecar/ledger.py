@@ -1,21 +1,21 @@
-"""Which bytes ran in their flow's window, and whether the turns were kept. Pure."""
+"""Which bytes ran in their flow's turn, and whether the turns were kept. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from geotrain.shaping.windows import Step
-from geotrain.units import Bytes
+from geotrain.shaping.windows import Owner
+from geotrain.units import Bytes, Seconds
 
-_TOLERATED = 0.25
-"""Of an iteration's bytes, what may run in another flow's window. A late transfer is slowed there
-and not stopped, so some always does."""
+_TOLERATED = 0.1
+"""Of an iteration's bytes, what may run at the expense of the flow that has the turn. A late
+transfer is slowed there and not stopped, so a little always does."""
 
 
 @dataclass(slots=True)
 class Account:
     """Bytes of one flow through this pod.
 
-    ``against`` is the part of ``outside`` that ran while another flow owned the path.
+    ``against`` is the part of ``outside`` that the turn's owner could have sent instead.
     """
 
     in_window: Bytes = 0
@@ -37,20 +37,30 @@ class Ledger:
     _mark: dict[int, tuple[Bytes, Bytes]] = field(default_factory=dict)
     _last: tuple[Bytes, Bytes] = (0, 0)
 
-    def book(self, counts: Mapping[int, Bytes], step: Step | None) -> None:
-        """``counts`` are the flows' counters now; what came since the last look ran in ``step``."""
-        for flow, count in counts.items():
-            grown = count - self._seen.get(flow, 0)
-            self._seen[flow] = count
+    def book(
+        self, counts: Mapping[int, Bytes], owners: Mapping[int, Owner], elapsed: Seconds
+    ) -> None:
+        """``counts`` are the flows' counters now; ``owners`` had the turn for ``elapsed``.
+
+        What an owner could have sent and did not is idle, and anybody's. What others sent beyond
+        that, they sent against the turn.
+        """
+        grown = {flow: self._grown(flow, count) for flow, count in counts.items()}
+        idle = {
+            owner.flow: max(0, round(owner.rate * elapsed / 8) - grown.get(owner.flow, 0))
+            for owner in owners.values()
+        }
+        for flow, count in grown.items():
             account = self.accounts.setdefault(flow, Account())
-            if grown <= 0:  # nothing, or a counter that began again with its class
+            owner = owners.get(flow)
+            if owner is not None and owner.flow == flow:
+                account.in_window += count
                 continue
-            if step is not None and flow in step.open:
-                account.in_window += grown
-                continue
-            account.outside += grown
-            if step is not None and step.open:
-                account.against += grown
+            account.outside += count
+            if owner is not None:
+                borrowed = min(count, idle[owner.flow])
+                idle[owner.flow] -= borrowed
+                account.against += count - borrowed
 
     def close_iteration(self) -> None:
         """An iteration has ended: judge by its bytes until the next one ends."""
@@ -64,12 +74,18 @@ class Ledger:
 
     @property
     def share_against(self) -> float | None:
-        """Of the last iteration's bytes, those that ran in another's window; None: no bytes."""
+        """Of the last iteration's bytes, those that ran against the turn; None: no bytes."""
         total, against = self._last
         return against / total if total else None
 
     @property
     def keeps_turns(self) -> bool | None:
-        """Whether the windows held in the last iteration; None while nothing was measured."""
+        """Whether the turns held in the last iteration; None while nothing was measured."""
         share = self.share_against
         return None if share is None else share <= _TOLERATED
+
+    def _grown(self, flow: int, count: Bytes) -> Bytes:
+        """Since the last look; 0 where the counter began again with its class."""
+        grown = count - self._seen.get(flow, 0)
+        self._seen[flow] = count
+        return max(0, grown)

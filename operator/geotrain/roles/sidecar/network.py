@@ -74,6 +74,20 @@ class Network:
         """The flows that need a class on the interface of ``rank``'s pod."""
         return tuple(f for f in self.flows if f.leaves_through(rank))
 
+    def cell(self, flow: Flow) -> tuple[tuple[int, ...], int]:
+        """What ``flow`` shares with those that take turns with it: their sources, their target.
+
+        The target is its stage, or the rank itself where that is not known.
+        """
+        peer = self.ranks.get(flow.target)
+        sources = tuple(sorted({flow.source, *flow.mates}))
+        return sources, flow.target if peer is None else peer.stage
+
+    def is_forward(self, flow: Flow) -> bool:
+        """Whether it goes down the pipeline, so that its messages are an iteration's first."""
+        source, target = self.ranks.get(flow.source), self.ranks.get(flow.target)
+        return source is not None and target is not None and source.stage < target.stage
+
     @property
     def cidrs(self) -> tuple[str, ...]:
         """The pod networks of all other data centres, in order."""

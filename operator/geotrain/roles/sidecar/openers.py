@@ -54,7 +54,7 @@ class Opener:
         exit_of: Callable[[tuple[int, ...], int], Exit | None],
     ) -> None:
         self._loop = loop
-        self._hello = dataclasses.replace(hello, lanes=route.lanes)
+        self._hello = hello
         self._route = route
         self._exit_of = exit_of
         self._stripe: Stripe | None = None

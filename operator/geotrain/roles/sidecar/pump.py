@@ -191,9 +191,11 @@ class Pump:
         hello = Hello(
             os.urandom(STREAM_BYTES),
             *target,
+            paths=route.distinct,
             flow=route.flow,
             reverse=route.reverse,
             buffer=buffer,
+            lanes=route.lanes,
         )
         opener = Opener(self._loop, hello, route, self._exit)
 
@@ -201,7 +203,7 @@ class Pump:
             opener.close()
             self._forget(hello.stream)
 
-        stripe = Stripe(self._loop, Stream(buffer, self._block), ended, opener)
+        stripe = Stripe(self._loop, self._stream(hello), ended, opener)
         self._stripes[hello.stream] = stripe
         stripe.serve(app)
         opener.open_for(stripe)
@@ -300,7 +302,7 @@ class Pump:
             stripe.stream.greet()
             stripe.serve(app)
 
-        stripe = Stripe(self._loop, Stream(hello.buffer, self._block), ended)
+        stripe = Stripe(self._loop, self._stream(hello), ended)
         dial = Dial(
             self._loop,
             (hello.address, hello.port),
@@ -313,6 +315,11 @@ class Pump:
         return stripe
 
     # What both have in common.
+
+    def _stream(self, hello: Hello) -> Stream:
+        """An end of the stream that a hello opens. A path holds what its lanes have in flight."""
+        limit = max(1, hello.lanes // hello.paths) * self._window
+        return Stream(hello.buffer, self._block, hello.paths, limit)
 
     def _splice(
         self, near: socket.socket, far: socket.socket, sent: Meter, returned: Meter

@@ -16,14 +16,15 @@ from geotrain.roles.sidecar.network import Flow, Network
 class Route:
     """``paths`` are the ranks to pass on the way, the target being the last of each.
 
-    ``flow`` is the flow whose bytes leave the opener, ``reverse`` that of the other direction
-    (0: none).
+    Lane n takes path n modulo ``distinct``. ``flow`` is the flow whose bytes leave the opener,
+    ``reverse`` that of the other direction (0: none).
     """
 
     target: int
     flow: int
     reverse: int
     paths: tuple[tuple[int, ...], ...]
+    distinct: int = 1
 
     @property
     def lanes(self) -> int:
@@ -41,7 +42,7 @@ def route(network: Network, own: int, target: int) -> Route | None:
     detours = _detours(network, own, target, flow)
     # Direct and lent paths take turns in the order of opening, so the first lanes use them all.
     paths = tuple(p for _ in range(connections) for p in ((target,), *detours))
-    return Route(target, _id(forward), _id(reverse), paths)
+    return Route(target, _id(forward), _id(reverse), paths, 1 + len(detours))
 
 
 def addresses(path: tuple[int, ...], known: Mapping[int, str]) -> tuple[str, ...] | None:

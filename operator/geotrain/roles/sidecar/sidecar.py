@@ -78,6 +78,7 @@ class Sidecar:
         match signal:
             case signals.Begun(iteration, time):
                 self._alignment = before.begun(iteration, time)
+                self._parts.shaper.iteration_begins(self._parts.clock())
             case signals.Computing(_, time, _):
                 self._alignment = before.computing(time)
                 self._activity = Activity(State.COMPUTING)
@@ -87,11 +88,11 @@ class Sidecar:
             case signals.Finished(iteration, time, seconds, loss):
                 self._alignment = before.finished(iteration, seconds, time)
                 self._loss = self._loss if loss is None else loss
-                self._parts.shaper.ledger.close_iteration()
+                self._parts.shaper.iteration_ends(self._parts.clock())
             case signals.Done():
                 self._activity = bubbles.DONE
         self.publish()
-        return self._alignment.base != before.base
+        return isinstance(signal, signals.Begun)
 
     def publish(self) -> None:
         """Write the gate's page."""
@@ -104,14 +105,14 @@ class Sidecar:
     def facts(self) -> Facts:
         """For the status page."""
         parts = self._parts
-        parts.shaper.book()
+        parts.shaper.book(parts.clock())
         return Facts(
             now=parts.clock(),
             rank=self._own,
             revision=self._network.revision,
             alignment=self._alignment,
             ledger=parts.shaper.ledger,
-            has_windows=bool(parts.shaper.windows),
+            has_windows=bool(parts.shaper.turns),
             shaping_problem=parts.shaper.problem,
             intercept_problem=self._intercept_problem,
             link_bytes=parts.pump.meters.by_data_center(),

@@ -47,7 +47,7 @@ def verdict(facts: Facts) -> tuple[bool, str]:
         (
             facts.ledger.keeps_turns is False,
             f"AgainstTheTurn: {100 * (facts.ledger.share_against or 0):.0f} % of the last "
-            "iteration's bytes ran in another flow's window",
+            "iteration's bytes ran in another flow's turn",
         ),
     )
     failed = next((reason for condition, reason in checks if condition), None)

@@ -1,8 +1,9 @@
 """One end of a striped connection: the application's socket on one side, lanes on the other.
 
 Every lane is drained whenever it has something, whatever its turn: reading in turns costs half
-the rate on a long link. Any lane that can take a frame gets the next one, so a slow lane slows
-nobody. All events of one wake-up end in one delivery and one round of sending.
+the rate on a long link. The path with the least on its way gets the next frame, on any lane that
+can take it, so a slow lane slows nobody. All events of one wake-up end in one delivery and one
+round of sending.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Protocol
 
 from geotrain.roles.sidecar.loop import HUNG_UP, READABLE, WRITABLE, Loop, Timer
@@ -73,7 +75,8 @@ class Stripe:
         self._app_writable = True
         self._told_end = False
         self._links: list[Link] = []
-        self._ready: deque[Link] = deque()
+        self._ready: dict[int, deque[Link]] = {}
+        self._halfway: deque[Link] = deque()
         self._closing = False
         self._is_finished = False
         self._timer: Timer | None = None
@@ -115,7 +118,7 @@ class Stripe:
             return
         link = Link(connection, self.stream.attach(number), meter)
         self._links.append(link)
-        self._ready.append(link)
+        self._is_ready(link)
         if self._timer is not None:
             self._timer.cancel()
         self._loop.watch(connection, partial(self._lane_event, link))
@@ -166,9 +169,9 @@ class Stripe:
         if mask & WRITABLE and not link.is_ready:
             link.is_ready = True
             if link.lane.pending:  # before those that wait for something to do
-                self._ready.appendleft(link)
+                self._halfway.append(link)
             else:
-                self._ready.append(link)
+                self._is_ready(link)
         if mask & READABLE:
             self._drain(link, bool(mask & HUNG_UP))
         self._loop.touch(self)
@@ -236,27 +239,35 @@ class Stripe:
                 return
 
     def _send(self) -> None:
-        stream, ready = self.stream, self._ready
-        while ready:
-            link = ready[0]
-            pieces = stream.offer(link.lane)
-            if not pieces:
-                return
-            try:
-                count = link.connection.sendmsg(pieces)
-            except BlockingIOError:
-                ready.popleft()
-                link.is_ready = False
-                continue
-            except OSError:
-                self._drop(link)
-                continue
-            link.meter.bytes += count
-            if stream.accepted(link.lane, pieces, count):
-                ready.rotate(-1)
-            else:
-                ready.popleft()
-                link.is_ready = False
+        while self._halfway:
+            self._give(self._halfway.popleft())
+        while (path := self.stream.next_path(self._ready)) is not None:
+            links = self._ready[path]
+            link = links.popleft()
+            if not links:
+                del self._ready[path]
+            self._give(link)
+
+    def _give(self, link: Link) -> None:
+        """Give a lane its rest, or the next frame; one that takes all of it is ready again."""
+        pieces = self.stream.offer(link.lane)
+        try:
+            count = link.connection.sendmsg(pieces)
+        except BlockingIOError:
+            link.is_ready = False
+            return
+        except OSError:
+            self._drop(link)
+            return
+        link.meter.bytes += count
+        if self.stream.accepted(link.lane, pieces, count):
+            self._is_ready(link)
+        else:
+            link.is_ready = False
+
+    def _is_ready(self, link: Link) -> None:
+        """The link can take a frame; those of its path that could before go first."""
+        self._ready.setdefault(link.lane.path, deque()).append(link)
 
     def _drop(self, link: Link) -> None:
         """A lane's connection ended: what it held goes over the others."""
@@ -264,8 +275,7 @@ class Stripe:
             return
         self._links.remove(link)
         self._loop.close(link.connection)
-        if link in self._ready:
-            self._ready.remove(link)
+        self._forget(link)
         again = self.stream.detach(link.lane)
         if self._closing:
             if not self._links:
@@ -279,6 +289,16 @@ class Stripe:
             self._keeper.lost(link.lane.number)
         self._loop.touch(self)
 
+    def _forget(self, link: Link) -> None:
+        """Give it nothing more."""
+        if link in self._halfway:
+            self._halfway.remove(link)
+        ready = self._ready.get(link.lane.path)
+        if ready and link in ready:
+            ready.remove(link)
+            if not ready:
+                del self._ready[link.lane.path]
+
     def _end_with_lanes(self) -> None:
         """The far end has closed them all: it does so when it was told that all has arrived."""
         if not self._links and not self._closing and self.stream.is_delivered:
@@ -286,11 +306,10 @@ class Stripe:
 
     def _say_reset(self) -> None:
         """On the first lane that is between two frames and takes it."""
-        for link in self._ready:
-            if not link.lane.pending:
-                with contextlib.suppress(OSError):
-                    link.connection.send(reset_frame())
-                    return
+        for link in chain.from_iterable(self._ready.values()):
+            with contextlib.suppress(OSError):
+                link.connection.send(reset_frame())
+                return
 
     def _part(self) -> None:
         """Carry no more, and wait for the far end to close its lanes.
