@@ -99,7 +99,7 @@ def test_one_connection_carries_a_window_in_each_round_trip(
     bed: Bed, addresses: dict[str, str], one: str, other: str
 ) -> None:
     expected = window_rate(bed.wan.window, bed.wan.round_trip(one, other))
-    assert rate(bed, addresses, one, other, 1) == pytest.approx(expected, rel=0.15)
+    assert rate(bed, addresses, one, other, 1) == pytest.approx(expected, rel=0.20)
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS[:2])
@@ -115,7 +115,7 @@ def test_many_connections_carry_up_to_what_a_pod_may_send(
 def test_all_pods_of_a_data_centre_share_what_the_pair_has(
     bed: Bed, addresses: dict[str, str]
 ) -> None:
-    """Three pods of dc-west send to dc-central: each may 50 Mbit/s, the pair has 100."""
+    """Three pods of dc-west send to dc-central: each may 27 Mbit/s, the pair has 54."""
     west = bed["dc-west"]
     more = ["probe-2", "probe-3"]
     for name in more:

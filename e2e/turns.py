@@ -1,7 +1,8 @@
-"""Traffic that never rests, from stage 0 to stage 1; runs in the ranks of a job of two stages.
+"""Traffic from stage 0 to stage 1 that all wants to go at once; runs in a job of two stages.
 
-A rank of stage 0 sends without end to the rank of its replica in stage 1, and signals iterations
-of the planned length that begin at whole multiples of it. CLOCK_MONOTONIC is the same in all pods
+A rank of stage 0 signals iterations of the planned length that begin at whole multiples of it, and
+at each beginning sends nearly all that the plan has for an iteration, as one piece, to the rank of
+its replica in stage 1: what keeps it back are the turns. CLOCK_MONOTONIC is the same in all pods
 of the bed, so the receiver knows where in the iteration a byte arrives: every few seconds it
 prints the bytes that came in each slice of the iteration.
 """
@@ -12,18 +13,27 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from geotrain.progress import Progress
 
 PORT = 9000
 SLICE = 0.05  # seconds
 RAMP = 2  # iterations that are not counted: lanes open, the first window comes
-CHUNK = bytes(65536)
+SHARE = 0.85  # of what the windows hold, headers too: an iteration must not run into the next
 
 
-def period() -> float:
-    """The planned length of an iteration, in seconds."""
-    return float(json.loads(Path("/etc/geotrain/network.json").read_text())["period"])
+def network() -> dict[str, Any]:
+    """What the plan says."""
+    return dict(json.loads(Path("/etc/geotrain/network.json").read_text()))
+
+
+def quota(plan: dict[str, Any], rank: int) -> int:
+    """Bytes that a rank sends in an iteration."""
+    (flow,) = (each for each in plan["flows"] if each["source"] == rank)
+    paths = 1 + len(flow["mates"])
+    bits = sum(w["length"] * w["rate"] for w in plan["windows"] if w["flow"] == flow["id"])
+    return int(SHARE * paths * bits / 8)
 
 
 def signal(length: float) -> None:
@@ -39,14 +49,17 @@ def signal(length: float) -> None:
         progress.finished(number, length)
 
 
-def send(host: str) -> None:
-    """Send until the receiver is gone, and then again."""
+def send(host: str, length: float, size: int) -> None:
+    """Send an iteration's bytes at its beginning, until the receiver is gone, and then again."""
+    piece = bytes(size)
     while True:
         try:
             with socket.create_connection((host, PORT), timeout=5) as connection:
                 connection.settimeout(None)
                 while True:
-                    connection.sendall(CHUNK)
+                    number = int(time.monotonic() / length) + 1
+                    time.sleep(max(0.0, number * length - time.monotonic()))
+                    connection.sendall(piece)
         except OSError:
             time.sleep(0.5)
 
@@ -70,12 +83,14 @@ def receive(length: float) -> None:
 def main() -> None:
     """Do what the rank's stage does."""
     namespace, name = os.environ["GEOTRAIN_JOB"].split("/")
+    plan, rank = network(), int(os.environ["RANK"])
+    length = float(plan["period"])
     if os.environ["GEOTRAIN_STAGE"] == "1":
-        receive(period())
+        receive(length)
         return
-    threading.Thread(target=signal, args=[period()], daemon=True).start()
-    target = int(os.environ["RANK"]) + int(os.environ["GEOTRAIN_DATA"])
-    send(f"{name}-r{target}.{name}.{namespace}.svc")
+    threading.Thread(target=signal, args=[length], daemon=True).start()
+    target = rank + int(os.environ["GEOTRAIN_DATA"])
+    send(f"{name}-r{target}.{name}.{namespace}.svc", length, quota(plan, rank))
 
 
 if __name__ == "__main__":

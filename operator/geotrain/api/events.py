@@ -33,6 +33,8 @@ _WARNINGS = frozenset(
         Reason.MEMBER_REFUSED,
         Reason.GANG_RESTARTING,
         Reason.WINDOWS_MISSED,
+        Reason.NOT_INTERCEPTED,
+        Reason.NOT_SHAPED,
         Reason.NO_SIGNAL,
         Reason.NOT_CARRIED,
         Reason.KERNEL_REFUSED,

@@ -89,7 +89,10 @@ class Reason(_Explained):
 
     # WindowsEnforced
     WINDOWS_MEASURED = "WindowsMeasured", "The sidecars' byte counts agree with the windows"
-    WINDOWS_MISSED = "WindowsMissed", "More bytes than allowed were sent outside the windows"
+    WINDOWS_MISSED = "WindowsMissed", "More bytes than allowed were sent against the turn"
+    NOT_INTERCEPTED = "NotIntercepted", "A sidecar cannot redirect the trainer's connections"
+    NOT_SHAPED = "NotShaped", "A sidecar cannot shape its pod's interface"
+    TRAINING_DONE = "TrainingDone", "The trainers have ended"
     NO_SIGNAL = "NoSignal", "The trainer does not tell when iterations begin, so shares are spatial"
     NOT_CARRIED = (
         "NotCarried",

@@ -64,6 +64,8 @@ async def test_the_status_is_not_written_more_often_than_needed(world):
         ("KernelRefused: no HTB", "KernelRefused"),
         ("12 % were sent outside", "WindowsMissed"),
         ("", "WindowsMissed"),
+        ("NotShaped: no NET_ADMIN", "NotShaped"),
+        ("TrainingDone: the trainer has ended", "TrainingDone"),
     ],
 )
 async def test_a_sidecar_that_cannot_keep_windows_says_why(world, said, reason):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from geotrain.api.reasons import Reason
 from geotrain.gate import State
 from geotrain.roles.sidecar import bubbles, signals, status
 from geotrain.roles.sidecar.alignment import Alignment
@@ -187,7 +188,7 @@ GOOD = status.Facts(
         ({"is_done": True}, "TrainingDone"),
         ({"now": 99.0}, "NoSignal"),
         ({"ledger": Ledger()}, "NotMeasured"),
-        ({"ledger": measured(60)}, "AgainstTheTurn: 60 %"),
+        ({"ledger": measured(60)}, "WindowsMissed: 60 %"),
     ],
 )
 def test_windows_are_enforced_only_where_it_was_measured(
@@ -196,6 +197,7 @@ def test_windows_are_enforced_only_where_it_was_measured(
     enforced, why = status.verdict(replace(GOOD, **changes))  # type: ignore[arg-type]
     assert enforced == (reason == "Enforced")
     assert why.startswith(reason)
+    assert enforced or why.partition(":")[0] in set(Reason)  # the controller repeats the word
 
 
 def test_the_status_page() -> None:

@@ -46,7 +46,7 @@ def verdict(facts: Facts) -> tuple[bool, str]:
         ),
         (
             facts.ledger.keeps_turns is False,
-            f"AgainstTheTurn: {100 * (facts.ledger.share_against or 0):.0f} % of the last "
+            f"WindowsMissed: {100 * (facts.ledger.share_against or 0):.0f} % of the last "
             "iteration's bytes ran in another flow's turn",
         ),
     )
