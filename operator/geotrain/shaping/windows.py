@@ -30,6 +30,11 @@ class Turn:
     length: Seconds
     rate: BitsPerSecond
 
+    @property
+    def size(self) -> float:
+        """Bytes that the window holds."""
+        return self.length * self.rate / 8
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -63,9 +68,7 @@ class Turns:
         for turn in sorted(turns, key=lambda t: (t.offset, t.flow)):
             by_flow.setdefault(turn.flow, []).append(turn)
         self._rows = {flow: _row(row) for flow, row in by_flow.items()}
-        self._slack = {
-            flow: _SLACK * min(t.length * t.rate / 8 for t in row) for flow, row in by_flow.items()
-        }
+        self._slack = {flow: _SLACK * min(t.size for t in row) for flow, row in by_flow.items()}
         self._cells: dict[Hashable, list[int]] = {}
         for flow in self._rows:
             self._cells.setdefault(cells.get(flow, (flow,)), []).append(flow)
@@ -101,7 +104,7 @@ class Turns:
 
 
 def _row(turns: list[Turn]) -> tuple[_Window, ...]:
-    ends = accumulate(turn.length * turn.rate / 8 for turn in turns)
+    ends = accumulate(turn.size for turn in turns)
     return tuple(
         _Window(turn.offset, round(end), turn.rate) for turn, end in zip(turns, ends, strict=True)
     )

@@ -24,6 +24,11 @@ class Paths:
         self._unreported: Bytes = 0
 
     @property
+    def count(self) -> int:
+        """How many paths there are."""
+        return len(self._given)
+
+    @property
     def reports(self) -> list[tuple[int, Bytes]]:
         """What the far end should be told: each path and the bytes that arrived on it."""
         return list(enumerate(self._received)) if self._limit is not None else []

@@ -35,7 +35,6 @@ class Stream:
         self._receiver = Receiver(buffer)
         self._acknowledge_every = max(1, buffer // ACKNOWLEDGEMENTS_PER_BUFFER)
         self._paths = Paths(paths, path_limit)
-        self._path_count = paths
         self._told = 0  # the acknowledgement that the far end was last told
         self._told_taken = 0
         self._owes_ack = False
@@ -91,7 +90,7 @@ class Stream:
 
     def attach(self, number: int = 0) -> Lane:
         """A new connection carries this stream from now on."""
-        lane = Lane(number, number % self._path_count)
+        lane = Lane(number, number % self._paths.count)
         self.lanes.append(lane)
         return lane
 
@@ -195,8 +194,8 @@ class Stream:
             self.is_established = True
             self._sender.acknowledge(offset, length)
         elif kind == PATH:
-            if length >= self._path_count:
-                raise ProtocolError(f"path {length} is not within 0 and {self._path_count - 1}")
+            if length >= self._paths.count:
+                raise ProtocolError(f"path {length} is not within 0 and {self._paths.count - 1}")
             self._paths.arrived(length, offset)
         elif kind == FIN:
             self._receiver.finish(offset)
