@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from e2e.demo.training import EXAMPLE, NAMESPACE
+from e2e.demo.training import EXAMPLE, NAMESPACE, SECONDS_BETWEEN_LOOKS
 from e2e.lab import ROOT, LabError, condition, hub, said, wait_for
 
 POOL = "chat"
@@ -35,7 +35,7 @@ def replay(speed: float, timeout: float = 300) -> dict[str, Any]:
         f"--from-file={ROOT / 'examples/data/azure_code_200.csv'}",
     )  # fmt: skip
     hub().apply(_job(speed))
-    wait_for("end of the replay", _is_over, timeout, every=2)
+    wait_for("end of the replay", _is_over, timeout, every=SECONDS_BETWEEN_LOOKS)
     text = hub().kubectl("logs", "-n", NAMESPACE, f"job/{REPLAY}")
     lines = [line for line in text.splitlines() if line.startswith("{")]
     if not lines:

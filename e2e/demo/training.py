@@ -4,6 +4,7 @@ import copy
 import json
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import yaml
@@ -15,6 +16,7 @@ from geotrain.units import parse_duration
 
 EXAMPLE = ROOT / "examples/three-dc"
 NAMESPACE = "team-a"
+SECONDS_BETWEEN_LOOKS = 8  # each look takes CPU from what is measured
 _ASK_BUSY = (
     "import socket;s=socket.socket(socket.AF_UNIX);"
     "s.connect('/proc/1/root/run/geotrain/accelerator.sock');"
@@ -77,8 +79,9 @@ class Training:
 
     def iterations(self) -> list[float]:
         """How long each iteration took so far, by rank 0's own clock."""
-        cluster = Cluster(self._data_center(0))
-        text = cluster.kubectl("logs", "-n", NAMESPACE, f"{self.name}-r0", "-c", "trainer")
+        text = self._first_cluster.kubectl(
+            "logs", "-n", NAMESPACE, f"{self.name}-r0", "-c", "trainer"
+        )
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         return [line["seconds"] for line in lines if "iteration" in line]
 
@@ -91,7 +94,8 @@ class Training:
             self._must_live()
             return 0
 
-        return int(wait_for(f"iteration {number} of {self.name}", look, timeout, every=2))
+        what = f"iteration {number} of {self.name}"
+        return int(wait_for(what, look, timeout, every=SECONDS_BETWEEN_LOOKS))
 
     def measure(self, iterations: int, timeout: float) -> Run:
         """Measure so many iterations from the next one on."""
@@ -108,16 +112,11 @@ class Training:
         if failed.get("status") == "True":
             raise RuntimeError(f"job {self.name} failed: {failed['message']}")
 
-    def _data_center(self, rank: int) -> str:
-        plan = self.resource()["status"]["plan"]
-        stage = rank // plan["data"]
-        return str(
-            next(
-                s["dataCenter"]
-                for s in plan["stages"]
-                if s["firstStage"] <= stage < s["firstStage"] + s["stages"]
-            )
-        )
+    @cached_property
+    def _first_cluster(self) -> Cluster:
+        """Where rank 0 runs."""
+        stages = self.resource()["status"]["plan"]["stages"]
+        return Cluster(next(s["dataCenter"] for s in stages if s["firstStage"] == 0))
 
 
 class Stretch:
