@@ -98,6 +98,9 @@ class World:
                 key = center, child["kind"], child["metadata"]["name"]
                 if child["kind"] != "Pod" or key not in self.objects:
                     self._store(key, child)
+        for pod, notes in decision.annotate.items():
+            meta = self.objects[pod.data_center, "Pod", pod.name]["metadata"]
+            meta.setdefault("annotations", {}).update(notes)
         status = self.pool.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if decision.status is not None:
             status |= decision.status

@@ -31,6 +31,7 @@ BESIDE_RANK: Final = "geotrain.io/beside-rank"  # prefill: the training rank who
 # Annotations.
 MAX_PREFILL_PER_GPU: Final = "geotrain.io/max-prefill-per-gpu"
 BASELINE: Final = "geotrain.io/baseline"  # on a router's ConfigMap: iterations without prefill
+ROUTES: Final = "geotrain.io/routes"  # on a router's pod: which workers it should know of
 
 SCHEDULER_NAME: Final = "geotrain-scheduler"
 SCHEDULING_GATE: Final = "geotrain.io/gang"

@@ -80,6 +80,22 @@ def test_the_router_is_told_where_the_workers_are(serving):
     assert addresses[0] == {"url": "http://10.1.0.7:8000", "dataCenter": "dc-east", "rank": 0}
 
 
+def test_the_routers_kubelet_is_made_to_look_whenever_the_list_of_workers_changes(serving):
+    routes = serving.objects[HUB, "Pod", "chat-router-abc"]["metadata"]["annotations"]
+    before = routes[labels.ROUTES]
+    assert not decide(serving.observed(), NOW).annotate, "it has looked already"
+    serving.start("chat-dc-east-0", podIP="10.1.0.8")
+    step(serving)
+    assert routes[labels.ROUTES] != before
+
+
+def test_a_router_that_goes_is_left_alone(serving):
+    pod = serving.objects[HUB, "Pod", "chat-router-abc"]["metadata"]
+    pod["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    serving.start("chat-dc-east-0", podIP="10.1.0.8")
+    assert not decide(serving.observed(), NOW).annotate
+
+
 def test_ipv6_workers_are_written_in_brackets(serving):
     serving.start("chat-dc-east-0", podIP="fd00::7")
     step(serving)

@@ -64,6 +64,7 @@ class Applier:
         for same in _in_order(decision.children):
             await _all(self._put(name, manifest) for name, manifest in same)
         await _all(self._lift(reference) for reference in decision.ungate)
+        await _all(self._annotate(pod, notes) for pod, notes in decision.annotate.items())
         if decision.status is not None:
             await self._write_status(hub, resource, subject, decision.status)
         for event in decision.events:
@@ -113,6 +114,14 @@ class Applier:
             target.put(PODS, changed)
         except (NotFound, Invalid) as error:  # gone, or lifted before: the next look will tell
             _log.debug("gate of %s: %s", reference.name, error)
+
+    async def _annotate(self, pod: Reference, notes: Mapping[str, str]) -> None:
+        target = self._find(pod.data_center)
+        patch = {"metadata": {"uid": pod.uid, "annotations": dict(notes)}}
+        try:
+            target.put(PODS, await target.cluster.patch(PODS, pod.namespace, pod.name, patch))
+        except (NotFound, Conflict):
+            _log.debug("pod %s went before it was annotated", pod.name)
 
     async def _write_status(
         self, hub: Cluster, resource: ApiResource, subject: Manifest, status: Mapping[str, Any]

@@ -14,7 +14,7 @@ they belong to; ``HUB`` is the key of the cluster that holds the custom resource
     )
 
 ``apply`` works through it in this order, and stops at the first fault: the finalizer if it is to
-be added, deletions, children, gates, one status patch, events, the finalizer if it is to be
+be added, deletions, children, gates, annotations, one status patch, events, the finalizer if it is to be
 removed. Whatever was not carried out is decided again from what is then observed, so each part
 must be safe to repeat. An empty decision means that everything is as it should be.
 """
@@ -64,7 +64,9 @@ class Decision:
 
     ``children`` are made or changed until they hold what is wanted (pods are only ever created:
     their spec cannot change). ``deletions`` are removed; ``grace`` is the pods' grace period,
-    None for their own. ``ungate`` lifts the scheduling gate of pods. ``status`` is merged into
+    None for their own. ``ungate`` lifts the scheduling gate of pods. ``annotate`` sets annotations
+    of pods, which makes a kubelet look at a pod, and refresh what is mounted there, at once
+    instead of within a minute. ``status`` is merged into
     the status (a key whose value is None goes away); None leaves the status alone. ``finalizer``
     is True to hold the object until it is cleaned up, False to let it go, None for no change.
     ``remove`` deletes the reconciled object itself. ``requeue_after`` asks to be called again
@@ -75,6 +77,7 @@ class Decision:
     deletions: tuple[Reference, ...] = ()
     grace: Seconds | None = None
     ungate: tuple[Reference, ...] = ()
+    annotate: Mapping[Reference, Mapping[str, str]] = field(default_factory=dict)
     status: Mapping[str, Any] | None = None
     events: tuple[Event, ...] = ()
     finalizer: bool | None = None

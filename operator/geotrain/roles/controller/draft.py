@@ -28,6 +28,7 @@ class Draft:
     children: dict[str, tuple[Manifest, ...]] = field(default_factory=dict)
     deletions: list[Reference] = field(default_factory=list)
     ungate: list[Reference] = field(default_factory=list)
+    annotate: dict[Reference, Mapping[str, str]] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=dict)
     told: list[events.Event] = field(default_factory=list)
     finalizer: bool | None = None
@@ -75,6 +76,7 @@ class Draft:
             children=self.children,
             deletions=tuple(self.deletions),
             ungate=tuple(self.ungate),
+            annotate=self.annotate,
             status=self._status(),
             events=(
                 *self.told,

@@ -145,7 +145,7 @@ def worker(parts: Parts, job: GeoTrainingJob, slot: Slot) -> Manifest:
     }
     spec.setdefault("terminationGracePeriodSeconds", _LEAVE_WITHIN)
     meta = _worker_metadata(parts, job, slot, template.get("metadata", {}))
-    meta["labels"][labels.REVISION] = _digest([meta, spec, profile_text(parts.profile)])
+    meta["labels"][labels.REVISION] = digest([meta, spec, profile_text(parts.profile)])
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
@@ -201,7 +201,7 @@ def router_deployment(parts: Parts) -> Manifest:
                 "metadata": {
                     "labels": meta["labels"],
                     # The profile is read once, so a new one takes a new pod.
-                    "annotations": {labels.REVISION: _digest(profile_text(parts.profile))},
+                    "annotations": {labels.REVISION: digest(profile_text(parts.profile))},
                 },
                 "spec": {
                     "automountServiceAccountToken": False,
@@ -313,7 +313,8 @@ def _router_container(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _digest(content: Any) -> str:
+def digest(content: Any) -> str:
+    """A short name for content, the same for the same content."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

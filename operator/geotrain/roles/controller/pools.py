@@ -21,7 +21,7 @@ from geotrain.prefill.profile import PrefillProfile
 from geotrain.roles.controller import pool_children, pool_slots, pool_status
 from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
 from geotrain.roles.controller.draft import Draft
-from geotrain.roles.controller.observed import PlanFault
+from geotrain.roles.controller.observed import PlanFault, RankPod
 from geotrain.roles.controller.pool_children import Parts, Slot
 from geotrain.roles.controller.pool_observed import PoolObserved, WorkerPod
 from geotrain.roles.controller.pool_protection import Protection
@@ -125,6 +125,7 @@ def _surround(
         pool_children.router_service(parts),
         pool_children.router_deployment(parts),
     )
+    _refresh(observed.routers, pool_children.digest(addresses), draft)
     homes = {slot.data_center for slot in places}
     routers = [pod.address for pod in observed.routers if pod.address]
     clusters: set[str] = set()
@@ -140,6 +141,14 @@ def _surround(
     for member in observed.clusters:
         if member.cluster not in used:
             draft.deletions += _references(member.name, _surroundings(member.owned))
+
+
+def _refresh(routers: Iterable[RankPod], routes: str, draft: Draft) -> None:
+    """Have the kubelet mount the list of workers now where it has changed."""
+    for pod in routers:
+        notes = pod.manifest["metadata"].get("annotations") or {}
+        if notes.get(labels.ROUTES) != routes and not pod.terminating:
+            draft.annotate[Reference.of(HUB, pod.manifest)] = {labels.ROUTES: routes}
 
 
 def _workers(
