@@ -28,7 +28,7 @@ QUEUE_BYTES = (
 )  # far above rate · delay: what the queue drops is dropped by the qdisc before
 BATCH = 64  # packets read before the due ones are looked at again
 IDLE_WAIT = 1.0  # seconds
-TICK = 0.001  # seconds between two rounds: under load each moves several packets, for less CPU
+TICK = 0.002  # seconds between two rounds: under load each moves several packets, for less CPU
 
 
 @dataclass
