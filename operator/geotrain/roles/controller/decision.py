@@ -14,9 +14,9 @@ they belong to; ``HUB`` is the key of the cluster that holds the custom resource
     )
 
 ``apply`` works through it in this order, and stops at the first fault: the finalizer if it is to
-be added, deletions, children, gates, annotations, one status patch, events, the finalizer if it is to be
-removed. Whatever was not carried out is decided again from what is then observed, so each part
-must be safe to repeat. An empty decision means that everything is as it should be.
+be added, deletions, children, gates, annotations, one status patch, events, the finalizer if it is
+to be removed. Whatever was not carried out is decided again from what is then observed, so each
+part must be safe to repeat. An empty decision means that everything is as it should be.
 """
 
 from collections.abc import Mapping
