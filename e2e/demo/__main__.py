@@ -22,7 +22,7 @@ OUT = ROOT / ".demo"
 SINGLE_ITERATIONS = 3
 WARM_ITERATIONS = 3
 MEASURED_ITERATIONS = 12
-TRACE_SPEED = 4.0
+TRACE_SPEED = 8.0
 
 console = Console(highlight=False)
 

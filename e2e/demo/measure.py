@@ -11,6 +11,8 @@ from typing import Any
 LEAST_IDLE_CPU = 0.15
 """Below this share of idle CPU the test bed itself, not the WAN, sets the pace."""
 
+_OWNERS = ("training", "prefill")
+
 Busy = Mapping[str, Any]
 """What one accelerator says: ``now`` and, by device, cumulative busy seconds by owner."""
 
@@ -30,15 +32,19 @@ class Run:
 
 
 def gpu_busy(begin: Sequence[Busy], end: Sequence[Busy]) -> float:
-    """The share of device time in which a kernel ran, over all devices of all nodes.
+    """The share of device time in which a kernel ran, over all devices that training used.
 
-    ``begin`` and ``end`` hold one reading a node, in the same order.
+    ``begin`` and ``end`` hold one reading a node, in the same order. A device on which training
+    ran nothing in between is what is left of an earlier placement of the job.
     """
     busy = total = 0.0
     for first, last in zip(begin, end, strict=True):
         for name, device in last["devices"].items():
             before = first["devices"].get(name, {})
-            busy += sum(device[owner] - before.get(owner, 0.0) for owner in ("training", "prefill"))
+            grown = {owner: device[owner] - before.get(owner, 0.0) for owner in _OWNERS}
+            if not grown["training"]:
+                continue
+            busy += sum(grown.values())
             total += last["now"] - first["now"]
     if total <= 0:
         raise ValueError("the accelerators report no device: no training pod has run a kernel yet")

@@ -1,14 +1,14 @@
 """Foretells when a wait will end, from when the same wait ended in the last iterations.
 
 A schedule repeats, so the message that ended a wait 83 ms into the last iterations will end it
-about 83 ms into this one. Times count from an iteration's first computation; the earlier of the
-last two is taken, because a GPU that is given back too late delays training, and one that is
+about 83 ms into this one. Times count from an iteration's first computation; the earliest of the
+last four is taken, because a GPU that is given back too late delays training, and one that is
 given back too early only idles.
 """
 
 from __future__ import annotations
 
-_MEMORY = 2
+_MEMORY = 4
 
 
 class Forecast:

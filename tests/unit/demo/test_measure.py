@@ -20,6 +20,11 @@ def test_a_device_that_appears_between_the_readings_counts_from_zero():
     assert measure.gpu_busy([reading(0)], [reading(10, a=(4, 0))]) == pytest.approx(0.4)
 
 
+def test_a_device_that_an_earlier_placement_used_does_not_count_as_idle():
+    begin, end = [reading(0, a=(1, 0), old=(9, 4))], [reading(10, a=(5, 0), old=(9, 4))]
+    assert measure.gpu_busy(begin, end) == pytest.approx(0.4)
+
+
 def test_without_any_device_there_is_no_figure():
     with pytest.raises(ValueError, match="no training pod has run a kernel"):
         measure.gpu_busy([reading(0)], [reading(10)])
