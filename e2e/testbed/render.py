@@ -32,17 +32,17 @@ def kind_config(dc: DataCenter) -> str:
         "volumeStatsAggPeriod": "-1s",  # never
         "registryPullQPS": 0,
     }
-    quiet = {"extraArgs": [{"name": "leader-elect", "value": "false"}]}
-    etcd = {
-        "unsafe-no-fsync": "true",  # the bed's state need not outlive the machine
-        "heartbeat-interval": "1000",  # ms; ticks for other members, of which there are none
-        "election-timeout": "10000",
-    }
+    quiet = _extra({"leader-elect": "false"})
+    etcd = _extra(
+        {
+            "unsafe-no-fsync": "true",  # the bed's state need not outlive the machine
+            "heartbeat-interval": "1000",  # ms; ticks for other members, of which there are none
+            "election-timeout": "10000",
+        }
+    )
     control_plane = {
         "kind": "ClusterConfiguration",
-        "etcd": {
-            "local": {"extraArgs": [{"name": name, "value": text} for name, text in etcd.items()]}
-        },
+        "etcd": {"local": etcd},
         "controllerManager": quiet,
         "scheduler": quiet,
     }
@@ -76,6 +76,11 @@ def kind_config(dc: DataCenter) -> str:
         "nodes": [{"role": "control-plane"}],
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+def _extra(arguments: Mapping[str, str]) -> dict[str, Any]:
+    """A program's arguments as kubeadm's v1beta4 has them."""
+    return {"extraArgs": [{"name": name, "value": text} for name, text in arguments.items()]}
 
 
 def pod_network(pod_cidr: str, mtu: Bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from geotrain.api import events, labels
 from geotrain.api.conditions import format_time
-from geotrain.api.objects import EVENTS, NAMESPACES, PODS, ApiResource, Object, resource_of
+from geotrain.api.objects import EVENTS, NAMESPACES, PODS, ApiResource, Object, Patch, resource_of
 from geotrain.errors import ClusterError, Conflict, Gone, Invalid, NotFound
 from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
 from geotrain.roles.controller.mirror import Mirror
@@ -108,20 +108,20 @@ class Applier:
                 target.mirror.drop(resource, reference.namespace, reference.name)
 
     async def _lift(self, reference: Reference) -> None:
-        target = self._find(reference.data_center)
         try:
-            changed = await target.cluster.patch(PODS, reference.namespace, reference.name, _LIFT)
-            target.put(PODS, changed)
+            await self._patch_pod(reference, _LIFT)
         except (NotFound, Invalid) as error:  # gone, or lifted before: the next look will tell
             _log.debug("gate of %s: %s", reference.name, error)
 
     async def _annotate(self, pod: Reference, notes: Mapping[str, str]) -> None:
-        target = self._find(pod.data_center)
-        patch = {"metadata": {"uid": pod.uid, "annotations": dict(notes)}}
         try:
-            target.put(PODS, await target.cluster.patch(PODS, pod.namespace, pod.name, patch))
+            await self._patch_pod(pod, {"metadata": {"uid": pod.uid, "annotations": dict(notes)}})
         except (NotFound, Conflict):
             _log.debug("pod %s went before it was annotated", pod.name)
+
+    async def _patch_pod(self, pod: Reference, patch: Patch) -> None:
+        target = self._find(pod.data_center)
+        target.put(PODS, await target.cluster.patch(PODS, pod.namespace, pod.name, patch))
 
     async def _write_status(
         self, hub: Cluster, resource: ApiResource, subject: Manifest, status: Mapping[str, Any]

@@ -5,7 +5,6 @@ inputs in a ConfigMap on the hub (``ledger``) and, after a restart, plans again 
 from the topology of that moment.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,6 +15,7 @@ from geotrain.errors import InputError
 from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.roles.controller.digests import digest
 
 _LONG = frozenset({"compute", "transfers", "alternatives", "price_per_iteration"})
 _PLANNED_FIELDS = (
@@ -71,14 +71,14 @@ class Planned:
 def spec_digest(job: GeoTrainingJob) -> str:
     """Changes when the spec changes in anything that plan or pods are made from."""
     spec = job.spec.model_dump(mode="json", by_alias=False, exclude_none=True)
-    return _digest({name: spec.get(name) for name in _PLANNED_FIELDS})
+    return digest({name: spec.get(name) for name in _PLANNED_FIELDS})
 
 
 def revision(job: GeoTrainingJob, plan: Plan) -> str:
     """Changes when plan or template do: gangs of two revisions cannot work together."""
     kept = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in _LONG}
     template = job.spec.template.to_manifest()
-    return _digest([repr(sorted(kept.items())), template, job.spec.network.enforcement])
+    return digest([repr(sorted(kept.items())), template, job.spec.network.enforcement])
 
 
 def with_reserved(topology: Topology, reserved: Mapping[tuple[str, str], float]) -> Topology:
@@ -95,11 +95,6 @@ def _less(link: WanLink, taken: float) -> WanLink | None:
         return link
     share = link.reservable - taken / link.capacity
     return replace(link, reservable=share) if share > 0 else None
-
-
-def _digest(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _topology(content: Mapping[str, Any]) -> Topology:

@@ -1,7 +1,6 @@
 """The manifests of a pool: workers and their surroundings in members, the router on the hub."""
 
 import copy
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from geotrain.api import labels
 from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
 from geotrain.prefill.profile import PrefillProfile
 from geotrain.roles.controller.decision import Manifest
+from geotrain.roles.controller.digests import digest
 
 _CONFIG: Final = "geotrain-config"
 _NODE: Final = "geotrain-node"
@@ -311,12 +311,6 @@ def _router_container(parts: Parts) -> dict[str, Any]:
         },
         "volumeMounts": [{"name": _CONFIG, "mountPath": labels.CONFIG_DIRECTORY, "readOnly": True}],
     }
-
-
-def digest(content: Any) -> str:
-    """A short name for content, the same for the same content."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _alone(address: str) -> str:

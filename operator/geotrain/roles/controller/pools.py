@@ -20,6 +20,7 @@ from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.prefill.profile import PrefillProfile
 from geotrain.roles.controller import pool_children, pool_slots, pool_status
 from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
+from geotrain.roles.controller.digests import digest
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.observed import PlanFault, RankPod
 from geotrain.roles.controller.pool_children import Parts, Slot
@@ -125,7 +126,7 @@ def _surround(
         pool_children.router_service(parts),
         pool_children.router_deployment(parts),
     )
-    _refresh(observed.routers, pool_children.digest(addresses), draft)
+    _refresh(observed.routers, digest(addresses), draft)
     homes = {slot.data_center for slot in places}
     routers = [pod.address for pod in observed.routers if pod.address]
     clusters: set[str] = set()
