@@ -57,8 +57,8 @@ def demo() -> None:
     with step("starting prefill workers beside the trainers", "1 min"):
         prefill.start()
     with step("replaying the trace's first 200 requests", "1 min"):
-        with Stretch(geotrain) as stretch:
-            served = prefill.replay(TRACE_SPEED)
+        stretch = Stretch(geotrain)
+        served = prefill.replay(TRACE_SPEED, stretch)
         shared = stretch.run()
     with step("drawing the plan", "5 s"):
         _draw()

@@ -1,9 +1,10 @@
 """Feeds the example's prefill pool with the trace, from a pod on the hub."""
 
 import json
+from contextlib import AbstractContextManager
 from typing import Any
 
-from e2e.demo.training import EXAMPLE, NAMESPACE, SECONDS_BETWEEN_LOOKS
+from e2e.demo.training import EXAMPLE, NAMESPACE
 from e2e.lab import ROOT, LabError, condition, hub, said, wait_for
 
 POOL = "chat"
@@ -25,8 +26,13 @@ def why() -> str:
     return f"workers {(found or {}).get('status', {}).get('workers')}; {said(found)}"
 
 
-def replay(speed: float, timeout: float = 300) -> dict[str, Any]:
-    """Send the trace's first requests ``speed`` times as fast as recorded; return the summary."""
+def replay(
+    speed: float, during: AbstractContextManager[object], timeout: float = 300
+) -> dict[str, Any]:
+    """Send the trace's first requests ``speed`` times as fast as recorded; return the summary.
+
+    ``during`` is entered when the pod that sends them runs, and left when it has ended.
+    """
     hub().delete("job", REPLAY, NAMESPACE)
     hub().kubectl("delete", "configmap", REPLAY, "-n", NAMESPACE, "--ignore-not-found")
     hub().kubectl(
@@ -35,8 +41,13 @@ def replay(speed: float, timeout: float = 300) -> dict[str, Any]:
         f"--from-file={ROOT / 'examples/data/azure_code_200.csv'}",
     )  # fmt: skip
     hub().apply(_job(speed))
-    wait_for("end of the replay", _is_over, timeout, every=SECONDS_BETWEEN_LOOKS)
-    text = hub().kubectl("logs", "-n", NAMESPACE, f"job/{REPLAY}")
+    # Both wait on one open request: asking again and again would cost CPU while it is measured.
+    sender = ("-n", NAMESPACE, f"job/{REPLAY}")
+    hub().kubectl("wait", "--for=jsonpath={.status.ready}=1", "--timeout=60s", *sender)
+    with during:
+        hub().kubectl("logs", "--follow", *sender, timeout=timeout)
+    wait_for("end of the replay", _is_over, timeout=60)
+    text = hub().kubectl("logs", *sender)
     lines = [line for line in text.splitlines() if line.startswith("{")]
     if not lines:
         raise LabError(f"the replay printed no summary but: {text[-1000:]}")

@@ -18,21 +18,22 @@ Protocol, over a unix stream socket, one JSON object a line, times CLOCK_MONOTON
 Uses the standard library alone: it runs in whatever image has Python.
 """
 
-import asyncio
 import collections
+import contextlib
 import ctypes
 import json
 import os
-import selectors
+import socketserver
 import sys
+import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 OWNERS = ("training", "prefill")
 LONGEST_KERNEL = 600.0  # seconds; a longer one is a mistake
+LONGEST_LINE = 65536  # bytes
 PR_SET_TIMERSLACK = 29
 
 
@@ -114,55 +115,57 @@ class Accelerators:
         }
 
 
-async def answer(
-    accelerators: Accelerators, line: bytes, clock: Callable[[], float]
-) -> dict[str, Any]:
-    """Answers one request line, a kernel's when it has ended."""
-    now = clock()
+def take(accelerators: Accelerators, line: bytes, now: float) -> Kernel | dict[str, Any]:
+    """Carries out one request line: the kernel that was queued, else the answer."""
     try:
         request = json.loads(line)
         if not isinstance(request, dict):
             raise RequestError("a request is a JSON object")
         if request.get("query") == "busy":
             return accelerators.report(now)
-        kernel = accelerators.submit(request, now)
+        return accelerators.submit(request, now)
     except ValueError as error:
         return {"error": str(error)}
-    while (left := kernel.end - clock()) > 0:
-        await asyncio.sleep(left)
-    return {"begin": kernel.begin, "end": kernel.end}
 
 
-async def serve(path: Path) -> None:
+class Server(socketserver.ThreadingUnixStreamServer):
+    """Serves each client in a thread of its own: they sleep most of the time."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), Conversation)
+        self.accelerators = Accelerators()
+        self.lock = threading.Lock()
+
+
+class Conversation(socketserver.StreamRequestHandler):
+    """One client, whose requests are answered one after another."""
+
+    server: Server
+
+    def handle(self) -> None:
+        """Answers until the client goes away, or sends what can be none of ours."""
+        with contextlib.suppress(ConnectionError):
+            while (line := self.rfile.readline(LONGEST_LINE)).endswith(b"\n"):
+                with self.server.lock:
+                    answer = take(self.server.accelerators, line, time.monotonic())
+                if isinstance(answer, Kernel):
+                    time.sleep(max(0.0, answer.end - time.monotonic()))
+                    answer = {"begin": answer.begin, "end": answer.end}
+                self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+def main(path: Path) -> None:
     """Listens on a unix socket that everybody on the node may use, for ever."""
-    accelerators = Accelerators()
-
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while line := await reader.readline():
-                reply = await answer(accelerators, line, time.monotonic)
-                writer.write(json.dumps(reply).encode() + b"\n")
-                await writer.drain()
-        except (ConnectionError, asyncio.LimitOverrunError, ValueError):
-            pass  # the client went away, or never meant us
-        finally:
-            writer.close()
-
+    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)  # all threads begin with it
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    server = await asyncio.start_unix_server(converse, path)
-    os.chmod(path, 0o666)
-    print("ready", flush=True)
-    async with server:
-        await server.serve_forever()
-
-
-def main(path: str) -> None:
-    """Serves with timers of microseconds: epoll's, asyncio's usual ones, have milliseconds."""
-    ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
-    loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
-    loop.run_until_complete(serve(Path(path)))
+    with Server(path) as server:
+        os.chmod(path, 0o666)
+        print("ready", flush=True)
+        server.serve_forever()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))

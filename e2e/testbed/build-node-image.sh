@@ -17,7 +17,7 @@ trap 'rm -rf "$work"; docker rm -f "$builder" > /dev/null 2>&1 || true' EXIT
 
 packages=systemd,systemd-sysv,dbus,conntrack,iptables,ipset,nftables,iproute2,ethtool,util-linux,mount,kmod
 packages+=,libseccomp2,pigz,e2fsprogs,bash,ca-certificates,curl,jq,procps,runc,containernetworking-plugins
-packages+=,socat,iputils-ping
+packages+=,socat,iputils-ping,netbase
 debootstrap --variant=minbase --include="$packages" bookworm "$root" > "$work/debootstrap.log" || {
   tail -20 "$work/debootstrap.log" >&2
   exit 1
@@ -56,6 +56,9 @@ static_image() { # REFERENCE PROGRAM…: an image of those programs and the libr
   folder=$(mktemp -d -p "$work")
   mkdir -p "$folder"/{usr/local/bin,etc,tmp}
   chmod 1777 "$folder/tmp"
+  # Without the protocols' names nft lists numbers, and kube-proxy, which knows its elements by name,
+  # then deletes all of them at its hourly full sync.
+  cp "$root/etc/protocols" "$folder/etc/"
   for program in "$@"; do
     cp "$program" "$folder/usr/local/bin/"
     { ldd "$program" 2> /dev/null || true; } | { grep -o '/[^ ]*' || true; } |

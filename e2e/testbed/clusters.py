@@ -23,7 +23,6 @@ API_PORT = 6443  # the API server's on its node
 CREATE_TIMEOUT = 400.0  # seconds
 READY_TIMEOUT = 120.0
 ANSWER_TIMEOUT = 30.0
-SERVICES_TIMEOUT = 30.0  # for a new cluster's kube-proxy to begin
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def up(bed: Bed) -> None:
         console.print(f"[green]✓[/] the bed is up [dim]{time.monotonic() - begin:.1f} s[/]")
         return
     STATE.unlink(missing_ok=True)
-    missing = [dc for dc in bed.data_centers if not _is_usable(dc)]
+    missing = [dc for dc in bed.data_centers if not _is_usable(dc, node_image)]
     if missing:
         names = ", ".join(dc.name for dc in missing)
         docker.ensure_network(NETWORK, bed.wan.mtu)
@@ -95,8 +94,8 @@ def down(bed: Bed) -> None:
         places.internal_kubeconfig(dc.name).unlink(missing_ok=True)
 
 
-def _is_usable(dc: DataCenter) -> bool:
-    """Whether a cluster is there, whole, and has run without a break since it was made.
+def _is_usable(dc: DataCenter, node_image: str | None) -> bool:
+    """Whether a cluster is there, made as it would be now, and has run without a break since.
 
     One that was cut off and started again is made anew: what its programs wrote last may be lost
     (etcd does not wait for the disk here), and 75 s buy a bed that is known to be good.
@@ -104,8 +103,8 @@ def _is_usable(dc: DataCenter) -> bool:
     node = inspect(dc)
     if node is None or not node.running:
         return False
-    if not _made(dc).exists() or _made(dc).read_text() != f"{node.identity} {node.address}":
-        return False  # half made or restarted
+    if not _made(dc).exists() or _made(dc).read_text() != _birth(dc, node, node_image):
+        return False  # half made, restarted, or of another image or configuration
     try:
         await_until(f"{dc.name} answers", lambda: _answers(dc), ANSWER_TIMEOUT)
     except TestbedError:
@@ -115,8 +114,14 @@ def _is_usable(dc: DataCenter) -> bool:
 
 
 def _made(dc: DataCenter) -> Path:
-    """Written when a cluster is whole: which container it is, since when, at which address."""
+    """Written when a cluster is whole: what `_birth` says of it."""
     return places.RUN / f"made-{dc.name}"
+
+
+def _birth(dc: DataCenter, node: Node, node_image: str | None) -> str:
+    """Which container a cluster is, since when, at which address, and what it was made from."""
+    origin = images.digest([node_image or "", kind_config(dc), NETWORK])
+    return f"{node.identity} {node.address} {origin}"
 
 
 def _answers(dc: DataCenter) -> bool:
@@ -141,7 +146,7 @@ def _create(dc: DataCenter, node_image: str | None) -> None:
     node = inspect(dc)
     if node is None:
         raise TestbedError(f"kind made {dc.name}, but its node has gone")
-    _made(dc).write_text(f"{node.identity} {node.address}")
+    _made(dc).write_text(_birth(dc, node, node_image))
 
 
 def _delete(dc: DataCenter) -> None:
@@ -172,7 +177,6 @@ def _furnish(bed: Bed, python_image: str, policy_image: str) -> None:
             helpers.ensure(helper, nodes[dc.name].identity)
         _set_up_network(bed, dc, addresses)
         _describe_node(bed, dc)
-        _restore_services(dc)
         _await_ready(dc)
 
     each(bed.data_centers, furnish)
@@ -209,25 +213,6 @@ def _await_ready(dc: DataCenter) -> None:
     wait = f"--timeout={READY_TIMEOUT:.0f}s"
     kubectl(dc, "wait", "node", dc.node, "--for=condition=Ready", wait)
     kubectl(dc, "--namespace=kube-system", "rollout", "status", "deployment/coredns", wait)
-
-
-def _serves(dc: DataCenter) -> bool:
-    """Whether the node knows any service's address."""
-    words = ("docker", "exec", dc.node, "nft", "list", "map", "ip", "kube-proxy", "service-ips")
-    return "goto" in run(*words, check=False)
-
-
-def _restore_services(dc: DataCenter) -> None:
-    """Starts kube-proxy anew where it has lost all services.
-
-    Its hourly full sync can leave the map of their addresses empty (seen with Kubernetes 1.37.2 and
-    nft 1.0.6), and it does not notice.
-    """
-    try:
-        await_until(f"{dc.name} has services", lambda: _serves(dc), SERVICES_TIMEOUT)
-    except TestbedError:
-        kubectl(dc, "--namespace=kube-system", "delete", "pod", "--selector=k8s-app=kube-proxy")
-        await_until(f"{dc.name} has services again", lambda: _serves(dc), READY_TIMEOUT)
 
 
 def _export(bed: Bed) -> None:
@@ -283,7 +268,7 @@ def _is_as_it_was_left(bed: Bed, node_image: str | None, python_image: str) -> b
 
 def _works(dc: DataCenter) -> bool:
     states = [docker.container_state(helpers.name_of(kind, dc)) for kind in helpers.KINDS]
-    return states == ["running"] * len(states) and _answers(dc) and _serves(dc)
+    return states == ["running"] * len(states) and _answers(dc)
 
 
 def status(bed: Bed) -> dict[str, dict[str, str]]:

@@ -40,7 +40,7 @@ class Prompt:
         self.is_cancelled = True
         self._over.set()
 
-    def wait(self, is_wanted: Callable[[], bool], look_again: float = 0.25) -> dict[str, Any]:
+    def wait(self, is_wanted: Callable[[], bool], look_again: float = 1.0) -> dict[str, Any]:
         """Wait for the answer as long as it ``is_wanted``. Raises Refused where there is none."""
         while not self._over.wait(look_again):
             if not is_wanted():

@@ -16,11 +16,12 @@ The page, little endian, 4096 bytes:
     40      i64         iteration
     48      i64         period of an iteration, ns; 0: unknown
     56      count x     i64 begin, i64 end of a coming bubble, ns
-    4088    u32         CRC-32 of bytes 0-7 and 16 up to the last bubble
+    4088    u32         CRC-32 of bytes 0 up to the last bubble
 
 The sequence lock alone is sound where stores become visible in order (x86). Python offers no
-memory barrier, and training hosts may be Arm, so a checksum guards the copy as well. A reader
-that cannot get a whole copy sees Unknown, and Unknown is closed.
+memory barrier, and training hosts may be Arm, so a checksum guards the copy as well, sequence
+included: what was read under a sequence stays true as long as the page shows that sequence. A
+reader that cannot get a whole copy sees Unknown, and Unknown is closed.
 
 Standard library only: whoever imports this pulls in nothing else of geotrain.
 """
@@ -58,7 +59,8 @@ _CHECKSUM = struct.Struct("<I")
 _CHECKSUM_AT = 4088
 _ATTEMPTS = 50
 _SHORTEST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.01
+_BLIND_PAUSE = 0.005  # where no bubble is foretold
 
 
 class State(IntEnum):
@@ -128,19 +130,18 @@ class GateWriter:
     def write(self, state: GateState) -> None:
         """Publish ``state`` with the time of now. Bubbles beyond the 240th are left out."""
         body = _encode(state, self._clock())
-        self._put_sequence(self._sequence)
+        sequence = _SEQUENCE.pack(self._sequence + 1)
+        checksum = _CHECKSUM.pack(zlib.crc32(MAGIC + sequence + body))
+        self._page[_SEQUENCE_AT:_HEAD_AT] = _SEQUENCE.pack(self._sequence)
         self._page[:_SEQUENCE_AT] = MAGIC
         self._page[_HEAD_AT : _HEAD_AT + len(body)] = body
-        self._page[_CHECKSUM_AT : _CHECKSUM_AT + _CHECKSUM.size] = _CHECKSUM.pack(_checksum(body))
-        self._put_sequence(self._sequence + 1)
+        self._page[_CHECKSUM_AT : _CHECKSUM_AT + _CHECKSUM.size] = checksum
+        self._page[_SEQUENCE_AT:_HEAD_AT] = sequence
         self._sequence += 2
 
     def close(self) -> None:
         """Unmap the page; what was written last stays, and goes stale unless training is done."""
         self._page.close()
-
-    def _put_sequence(self, value: int) -> None:
-        self._page[_SEQUENCE_AT : _SEQUENCE_AT + _SEQUENCE.size] = _SEQUENCE.pack(value)
 
 
 class Gate:
@@ -160,6 +161,7 @@ class Gate:
         self._sleep = sleep
         self._page: mmap.mmap | None = None
         self._inode = -1
+        self._last = (-1, GateState())  # the sequence and the state that were read last
 
     def read(self) -> GateState:
         """Return what the page says now."""
@@ -193,6 +195,7 @@ class Gate:
             self._page.close()
             self._page = None
             self._inode = -1
+            self._last = (-1, GateState())
 
     def _decode(self) -> GateState:
         if self._page is None:
@@ -201,9 +204,12 @@ class Gate:
             return GateState()
         for attempt in range(_ATTEMPTS):
             before = _sequence(self._page)
+            if before == self._last[0]:  # nothing was written since
+                return self._last[1]
             copy = self._page[:]
             if before % 2 == 0 and _sequence(self._page) == before and _is_whole(copy):
-                return _decode(copy)
+                self._last = (before, _decode(copy))
+                return self._last[1]
             self._sleep(0.0 if attempt < _ATTEMPTS // 2 else 0.0001)
         return GateState()
 
@@ -230,16 +236,12 @@ def _sequence(page: mmap.mmap) -> int:
     return value
 
 
-def _checksum(body: bytes) -> int:
-    return zlib.crc32(body, zlib.crc32(MAGIC))
-
-
 def _is_whole(copy: bytes) -> bool:
     count = _HEAD.unpack_from(copy, _HEAD_AT)[1]
     if copy[:_SEQUENCE_AT] != MAGIC or count > MAX_BUBBLES:
         return False
-    body = copy[_HEAD_AT : _BUBBLES_AT + count * _BUBBLE.size]
-    return bool(_checksum(body) == _CHECKSUM.unpack_from(copy, _CHECKSUM_AT)[0])
+    whole = zlib.crc32(copy[: _BUBBLES_AT + count * _BUBBLE.size])
+    return bool(whole == _CHECKSUM.unpack_from(copy, _CHECKSUM_AT)[0])
 
 
 def _encode(state: GateState, now: float) -> bytes:
@@ -282,5 +284,5 @@ def _pause(state: GateState, now: float) -> float:
     Half the way to the next bubble that is expected, so that its start is met within a
     millisecond, but never longer than the error that a prediction may have.
     """
-    begin = next((b for b, _ in state.bubbles if b > now), now + 2 * _LONGEST_PAUSE)
+    begin = next((b for b, _ in state.bubbles if b > now), now + 2 * _BLIND_PAUSE)
     return min(max((begin - now) / 2, _SHORTEST_PAUSE), _LONGEST_PAUSE)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from e2e.testbed.accelerator import Accelerators, Device, answer
+from e2e.testbed.accelerator import Accelerators, Device, take
 
 
 def request(owner: str = "training", seconds: float = 0.01, device: str = "d") -> dict[str, object]:
@@ -64,26 +64,8 @@ def test_the_report_counts_kernels_by_owner() -> None:
     }
 
 
-class Clock:
-    """Gives prepared times, and the last of them for ever after."""
-
-    def __init__(self, *times: float) -> None:
-        self.times = list(times)
-
-    def __call__(self) -> float:
-        return self.times.pop(0) if len(self.times) > 1 else self.times[0]
-
-
-async def test_the_answer_comes_when_the_kernel_has_ended() -> None:
-    line = json.dumps(request(seconds=0.002)).encode()
-    clock = Clock(5.0, 5.0, 5.001, 5.002)  # arrival, then twice too early, then the end
-    assert await answer(Accelerators(), line, clock) == {"begin": 5.0, "end": 5.002}
-    assert clock.times == [5.002]
-
-
-async def test_a_query_is_answered_at_once() -> None:
-    reply = await answer(Accelerators(), b'{"query": "busy"}', Clock(3.0))
-    assert reply == {"now": 3.0, "devices": {}}
+def test_a_query_is_answered_at_once() -> None:
+    assert take(Accelerators(), b'{"query": "busy"}', 3.0) == {"now": 3.0, "devices": {}}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +81,9 @@ async def test_a_query_is_answered_at_once() -> None:
         (json.dumps(request(seconds=1e6)).encode(), "between 0 and 600"),
     ],
 )
-async def test_a_request_that_means_nothing_is_told_why(line: bytes, why: str) -> None:
+def test_a_request_that_means_nothing_is_told_why(line: bytes, why: str) -> None:
     accelerators = Accelerators()
-    assert why in (await answer(accelerators, line, Clock(1.0)))["error"]
+    reply = take(accelerators, line, 1.0)
+    assert isinstance(reply, dict)
+    assert why in reply["error"]
     assert accelerators.devices == {}
