@@ -123,7 +123,7 @@ def _assemble(
         workers,
         Directory(settings.workers),
         clock,
-        interval=settings.poll,
+        interval=settings.interval,
         patience=settings.patience,
     )
     decode = None

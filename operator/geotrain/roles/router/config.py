@@ -45,8 +45,8 @@ class RouterSettings(BaseModel):
     """Address to listen at."""
     port: Annotated[int, Field(ge=0, le=65535)] = PORT_ROUTER
     """Port to listen at; 0 takes a free one."""
-    poll: Annotated[Duration, Field(gt=0)] = 0.25
-    """Time between two questions for a worker's state."""
+    poll: Annotated[Duration | None, Field(gt=0)] = None
+    """Time between two questions for a worker's state; None: see ``interval``."""
     patience: Annotated[Duration, Field(gt=0)] = 2.0
     """A worker that is silent for so long is given up."""
     timeout: Annotated[Duration, Field(gt=0)] = 60.0
@@ -59,6 +59,16 @@ class RouterSettings(BaseModel):
     """Largest request body in bytes."""
     drain: Annotated[Duration, Field(ge=0)] = 25.0
     """Time for open requests to end after SIGTERM, less than the pod's grace period."""
+
+    @property
+    def interval(self) -> Seconds:
+        """Time between two questions for a worker's state.
+
+        What is known of a worker may be older where first tokens are promised later, and each
+        answer costs the CPUs that carry training's traffic: a fortieth of the objective, from a
+        quarter to three quarters of a second, so that ``patience`` still covers two questions.
+        """
+        return self.poll or min(max(self.objective / 40, 0.25), 0.75)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
