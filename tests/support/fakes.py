@@ -139,6 +139,8 @@ class FakeCluster:
             changed = _merged(found, copied(given), prune=True)
         else:
             changed = _patched(found, patch)
+        if changed["metadata"]["uid"] != found["metadata"]["uid"]:
+            raise Invalid(f"{name} is invalid: metadata.uid: field is immutable")
         if changed == found:
             return copied(found)
         return copied(self._store(resource, changed))

@@ -106,6 +106,16 @@ async def test_status_is_a_subresource_of_its_own(cluster):
     assert patched["status"]["podIP"] == "10.0.0.7"
 
 
+async def test_a_patch_for_another_uid_changes_nothing(cluster):
+    await cluster.create(CONFIG_MAPS, config_map("one", {"a": "1"}))
+    with pytest.raises(Invalid):
+        await cluster.patch(
+            *(CONFIG_MAPS, "team-a", "one"),
+            {"metadata": {"uid": "somebody-else"}, "data": {"a": "2"}},
+        )
+    assert (await cluster.get(CONFIG_MAPS, "team-a", "one"))["data"] == {"a": "1"}
+
+
 async def test_a_deletion_spares_a_namesake_of_another_uid(cluster):
     made = await cluster.create(CONFIG_MAPS, config_map("one"))
     with pytest.raises(Conflict):

@@ -116,8 +116,8 @@ class Applier:
     async def _annotate(self, pod: Reference, notes: Mapping[str, str]) -> None:
         try:
             await self._patch_pod(pod, {"metadata": {"uid": pod.uid, "annotations": dict(notes)}})
-        except (NotFound, Conflict):
-            _log.debug("pod %s went before it was annotated", pod.name)
+        except (NotFound, Invalid) as error:  # gone, or a namesake has taken its place
+            _log.debug("annotations of %s: %s", pod.name, error)
 
     async def _patch_pod(self, pod: Reference, patch: Patch) -> None:
         target = self._find(pod.data_center)
@@ -127,12 +127,14 @@ class Applier:
         self, hub: Cluster, resource: ApiResource, subject: Manifest, status: Mapping[str, Any]
     ) -> None:
         meta = subject["metadata"]
-        patch = {"metadata": {"uid": meta["uid"]}, "status": dict(status)}
+        patch = _status_patch(subject, status)
         try:
             await hub.patch(
                 resource, meta.get("namespace", ""), meta["name"], patch, subresource="status"
             )
-        except NotFound:
+        except (NotFound, Invalid):
+            if await _exists(hub, resource, meta):
+                raise
             _log.debug("%s %s went while it was reconciled", resource, meta["name"])
 
     async def _tell(self, hub: Cluster, subject: Manifest, event: events.Event) -> None:
@@ -148,6 +150,38 @@ class Applier:
             told[event.dedupe_key] = now
         except ClusterError as error:
             _log.info("event %s of %s is lost: %s", event.reason, event.subject, error)
+
+
+def _status_patch(subject: Manifest, status: Mapping[str, Any]) -> Patch:
+    """Set whole fields of a status, None to remove one, but only of the very object that is meant.
+
+    In a merge patch of a status the API server ignores the uid, and so a job that was deleted and
+    made anew would begin with what was found out about the old one.
+    """
+    same = {"op": "test", "path": "/metadata/uid", "value": subject["metadata"]["uid"]}
+    held = subject.get("status")
+    if not held:
+        given = {name: value for name, value in status.items() if value is not None}
+        return [same, {"op": "add", "path": "/status", "value": given}]
+    return [
+        same,
+        *(
+            {"op": "remove", "path": f"/status/{name}"}
+            if value is None
+            else {"op": "add", "path": f"/status/{name}", "value": value}
+            for name, value in status.items()
+            if value is not None or name in held
+        ),
+    ]
+
+
+async def _exists(hub: Cluster, resource: ApiResource, meta: Mapping[str, Any]) -> bool:
+    """Whether an object is still there; a namesake that came later is another one."""
+    try:
+        found = await hub.get(resource, meta.get("namespace", ""), meta["name"])
+    except NotFound:
+        return False
+    return bool(found["metadata"]["uid"] == meta["uid"])
 
 
 def event_manifest(subject: Manifest, event: events.Event, name: str, now: Seconds) -> Manifest:
