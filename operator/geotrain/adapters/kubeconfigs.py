@@ -51,6 +51,15 @@ def context(paths: Sequence[Path], name: str) -> dict[str, Any]:
     }
 
 
+def current(paths: Sequence[Path]) -> str:
+    """The context that kubectl would use. Raises CredentialsError where none is set."""
+    for path in (p for p in paths if p.is_file()):
+        name = parse(path.read_text()).get("current-context")
+        if name:
+            return str(name)
+    raise CredentialsError("your kubeconfig has no current context; give --context")
+
+
 def credentials(document: Mapping[str, Any]) -> Credentials:
     """Log in by a context. Commands that it names (exec) run, as for kubectl."""
     with tempfile.TemporaryDirectory() as folder:

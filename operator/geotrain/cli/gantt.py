@@ -1,4 +1,7 @@
-"""A plan's iteration as a Gantt chart (PNG): ranks and WAN transfers by data centre."""
+"""A plan's iteration as a picture (PNG, SVG, PDF): ranks and WAN transfers by data centre.
+
+``cli.page`` makes the HTML page to zoom in; both draw the rows of ``planning.schedule.charts``.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,24 +12,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from geotrain.cli.reports import headline
 from geotrain.errors import InputError
 from geotrain.model.plan import Plan
-from geotrain.planning.schedule.render import Bar, Lane, lanes
-from geotrain.units import format_duration
+from geotrain.planning.schedule.charts import Bar, BarKind, Lane, lanes
 
 # Two shades a kind: neighbours of a micro-batch stay apart.
 _COLORS: Final = {
-    "forward": ("#2f6db5", "#7fb0e3"),
-    "backward": ("#2c8a4b", "#86cc9b"),
-    "transfer": ("#d9822b", "#f4bd7a"),
-    "bubble": ("#e4e4e8", "#e4e4e8"),
+    BarKind.FORWARD: ("#2f6db5", "#7fb0e3"),
+    BarKind.BACKWARD: ("#2c8a4b", "#86cc9b"),
+    BarKind.INPUT_GRADIENT: ("#2c8a4b", "#86cc9b"),
+    BarKind.WEIGHT_GRADIENT: ("#7a4fa3", "#bfa3dd"),
+    BarKind.STEP: ("#8a8f98", "#8a8f98"),
+    BarKind.TRANSFER: ("#d9822b", "#f4bd7a"),
+    BarKind.WINDOW: ("#fff3d6", "#fff3d6"),
+    BarKind.BUBBLE: ("#e4e4e8", "#e4e4e8"),
 }
 _LABELS: Final = {
-    "forward": "forward",
-    "backward": "backward",
-    "transfer": "transfer over the wide area",
-    "bubble": "bubble",
+    BarKind.TRANSFER: "transfer over the wide area",
+    BarKind.WINDOW: "window that a flow owns",
 }
+_HEIGHTS: Final = {BarKind.TRANSFER: 0.5}
+_OTHER_HEIGHT: Final = 0.8
 _MOST_LANES: Final = 48
 _LEAST_LABEL: Final = 0.012  # of the period: narrower bars have no room for a number
 
@@ -44,38 +51,42 @@ def draw(plan: Plan, path: Path) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, plan.iteration or 1)
     axes.set_xlabel("seconds from the start of stage 0")
-    axes.set_title(_title(plan), fontsize=11, loc="left")
-    handles = [Patch(facecolor=_COLORS[kind][0], label=text) for kind, text in _LABELS.items()]
+    axes.set_title(headline(plan), fontsize=11, loc="left")
+    kinds = [kind for kind in _COLORS if any(bar.kind == kind for row in rows for bar in row.bars)]
+    handles = [Patch(facecolor=_COLORS[k][0], label=_LABELS.get(k, str(k))) for k in kinds]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     try:
         figure.savefig(path)
     except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
+        suffix = path.suffix or "no suffix"
+        raise InputError(
+            f"{path}: {suffix} is no format to draw in; name it .png, .svg, .pdf or .html"
+        ) from error
 
 
 def _shown(plan: Plan) -> list[Lane]:
     """All rows, or where they are too many those of replica 0, which stands for the others."""
     rows = list(lanes(plan))
-    return rows if len(rows) <= _MOST_LANES else [r for r in rows if r.name.endswith("replica 0")]
+    return rows if len(rows) <= _MOST_LANES else [row for row in rows if row.replica == 0]
 
 
 def _draw_lane(axes: Axes, number: int, lane: Lane, period: float) -> None:
     """One row. Bars that look alike are one artist, which draws several times faster."""
-    alike: dict[tuple[str, int], list[Bar]] = {}
+    alike: dict[tuple[BarKind, int], list[Bar]] = {}
     for bar in lane.bars:
         alike.setdefault((bar.kind, bar.micro_batch % 2), []).append(bar)
     for (kind, shade), bars in alike.items():
-        height = 0.5 if kind == "transfer" else 0.8
+        height = _HEIGHTS.get(kind, _OTHER_HEIGHT)
         axes.broken_barh(
             [(bar.begin, bar.end - bar.begin) for bar in bars],
             (number - height / 2, height),
             facecolors=_COLORS[kind][shade],
-            edgecolor="white",
+            edgecolor="#c9a227" if kind == BarKind.WINDOW else "white",
             linewidth=0.3,
-            hatch="////" if kind == "bubble" else None,
+            hatch="////" if kind == BarKind.BUBBLE else None,
         )
         for bar in bars:
-            if kind != "bubble" and bar.end - bar.begin >= _LEAST_LABEL * period:
+            if bar.label and bar.end - bar.begin >= _LEAST_LABEL * period:
                 _number(axes, number, bar)
 
 
@@ -110,10 +121,3 @@ def _band(axes: Axes, rows: Sequence[Lane]) -> None:
             fontsize=10,
             fontweight="bold",
         )
-
-
-def _title(plan: Plan) -> str:
-    return (
-        f"{plan.schedule}, {plan.sharing.lower()} sharing: {format_duration(plan.iteration)} an "
-        f"iteration, GPUs {plan.gpu_use:.0%} busy, {plan.micro_batches} micro-batches a replica"
-    )

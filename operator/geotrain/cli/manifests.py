@@ -1,6 +1,7 @@
 """Manifests from files: what ``kubectl apply -f`` takes, read without a cluster."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, WanLink
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Profile, Workload
+from geotrain.roles.controller.inputs import with_reserved
+from geotrain.units import BitsPerSecond, parse_rate
 
 GPUS: Final = "geotrain.io/gpus"
 """Annotation of a DataCenter in a file: its free GPUs, where no cluster filled in the status."""
@@ -42,12 +45,23 @@ class Manifests:
         names = ", ".join(job.name for job in found)
         raise InputError(f"-f holds several GeoTrainingJobs ({names}); choose one with --job")
 
-    def topology(self) -> Topology:
-        """What there is. Raises InputError without data centres or without their GPUs."""
-        if not self.data_centers:
-            raise InputError(
-                "there is no DataCenter; give --topology a file with them and WanLinks"
-            )
+    def below(self, other: "Manifests") -> "Manifests":
+        """These together with ``other``, whose objects go before those of the same name."""
+        centers = {each.name: each for each in (*self.data_centers, *other.data_centers)}
+        links = {each.name: each for each in (*self.links, *other.links)}
+        jobs = {(each.namespace, each.name): each for each in (*self.jobs, *other.jobs)}
+        return Manifests(
+            tuple(jobs.values()),
+            tuple(centers.values()),
+            tuple(links.values()),
+            {**self.config_maps, **other.config_maps},
+        )
+
+    def topology(self, job: GeoTrainingJob) -> Topology:
+        """What there is for ``job``: links without what other jobs have reserved of them.
+
+        Raises InputError where a data centre's free GPUs are not known.
+        """
         free = {}
         for center in self.data_centers:
             if GPUS in center.metadata.annotations:
@@ -57,11 +71,20 @@ class Manifests:
                     f"DataCenter {center.name}: no free GPUs are known; set the annotation {GPUS}, "
                     "or take the file from a cluster with kubectl get dc,wan -o yaml"
                 )
-        return convert.topology(self.data_centers, self.links, free)
+        whole = convert.topology(self.data_centers, self.links, free)
+        return with_reserved(whole, _reserved(self.links, f"{job.namespace}/{job.name}"))
 
     def workload(self, job: GeoTrainingJob, profile: Path | None) -> Workload:
         """The job with its costs: from ``profile``, its profileRef, or estimated from its model."""
         return convert.workload(job, self._profile(job, profile))
+
+    def missing_profile(self, job: GeoTrainingJob, path: Path | None) -> tuple[str, str] | None:
+        """Namespace and name of the ConfigMap that the job needs and that is not here, if any."""
+        reference = job.spec.profile_ref
+        if path is not None or reference is None:
+            return None
+        place = (job.namespace, reference.name)
+        return None if place in self.config_maps else place
 
     def _profile(self, job: GeoTrainingJob, path: Path | None) -> Profile:
         if path is not None:
@@ -85,11 +108,16 @@ def read(paths: Sequence[Path]) -> Manifests:
 
     Of several objects with one kind and name the last counts, as with ``kubectl apply``.
     """
+    return collect(_documents(paths))
+
+
+def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
+    """Read objects, each given with the place where it stands. Other kinds are passed over."""
     jobs: dict[tuple[str, str], GeoTrainingJob] = {}
     centers: dict[str, DataCenter] = {}
     links: dict[str, WanLink] = {}
     config_maps: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for place, document in _documents(paths):
+    for place, document in documents:
         kind, metadata = document.get("kind"), document.get("metadata")
         try:
             if kind == "GeoTrainingJob":
@@ -159,6 +187,20 @@ def _profile_file(path: Path) -> Mapping[str, Any]:
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")
     return documents[0]
+
+
+def _reserved(links: Iterable[WanLink], job: str) -> dict[tuple[str, str], BitsPerSecond]:
+    """What other jobs than ``job`` (``namespace/name``) hold of each direction."""
+    taken: dict[tuple[str, str], BitsPerSecond] = defaultdict(float)
+    for link in links:
+        try:
+            rate = sum(parse_rate(r.rate) for r in link.status.reserved if r.job != job)
+        except ValueError as error:
+            raise InputError(f"WanLink {link.name}: status.reserved: {error}") from error
+        ends = (link.spec.source, link.spec.target)
+        for way in (ends, ends[::-1]) if link.spec.symmetric else (ends,):
+            taken[way] += rate
+    return taken
 
 
 def _count(center: DataCenter) -> int:

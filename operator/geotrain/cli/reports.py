@@ -51,6 +51,14 @@ def document(plan: Plan, plain: Plan | None) -> dict[str, object]:
     }
 
 
+def headline(plan: Plan) -> str:
+    """The plan in one line."""
+    return (
+        f"{plan.schedule}, {plan.sharing.lower()} sharing: {format_duration(plan.iteration)} an "
+        f"iteration, GPUs {plan.gpu_use:.0%} busy, {plan.micro_batches} micro-batches a replica"
+    )
+
+
 def _summary(plan: Plan, plain: Plan | None) -> Text:
     rate = plan.alternatives[0].samples_per_second or 0.0
     text = Text.assemble(
@@ -66,7 +74,8 @@ def _summary(plan: Plan, plain: Plan | None) -> Text:
         text.append(
             f"\n1F1B over one connection a pair, without turns: {format_duration(plain.iteration)}"
         )
-        text.append(f" ({_speedup(plan, plain):.1f} times as long)")
+        speedup = _speedup(plan, plain)
+        text.append("" if speedup is None else f" ({speedup:.1f} times as long)")
     return text
 
 
@@ -75,7 +84,7 @@ def _speedup(plan: Plan, plain: Plan | None) -> float | None:
 
 
 def _placement(plan: Plan) -> Table:
-    table = _table("Placement", "data centre", "stages", "layers", "ranks", "GPUs", "in flight")
+    table = titled("Placement", "data centre", "stages", "layers", "ranks", "GPUs", "in flight")
     first = 0
     for name, count in plan.placement.segments:
         stages = range(first, first + count)
@@ -96,14 +105,14 @@ def _gpus_per_stage(plan: Plan) -> int:
 
 
 def _links(plan: Plan) -> Table:
-    table = _table("Wide area", "from", "to", "connections a pair", "bytes an iteration")
+    table = titled("Wide area", "from", "to", "connections a pair", "bytes an iteration")
     for (source, target), count in plan.connections.items():
         table.add_row(source, target, str(count), format_bytes(plan.wan_bytes[source, target]))
     return table
 
 
 def _alternatives(plan: Plan) -> Table:
-    table = _table("Choices", "placement", "data", "schedule", "iteration", "why it lost")
+    table = titled("Choices", "placement", "data", "schedule", "iteration", "why it lost")
     best = {(a.segments, a.data, _family(a.schedule)): a for a in reversed(plan.alternatives)}
     shown = [a for a in plan.alternatives if a in best.values()][: MOST_LOSERS + 1]
     for number, each in enumerate(shown):
@@ -126,7 +135,8 @@ def _family(schedule: str) -> str:
     return schedule.partition(" ")[0]
 
 
-def _table(title: str, *columns: str) -> Table:
+def titled(title: str, *columns: str) -> Table:
+    """An empty table with its heads."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in ("placement", "schedule"))

@@ -127,7 +127,9 @@ class Plan:
     """The planner's answer. Equal inputs give an equal plan, byte for byte.
 
     By stage: ``layers`` counts the consecutive layers, ``in_flight`` the most micro-batches that
-    are held at once. ``sharing`` is how replicas share the wide area, Spatial or Temporal.
+    are held at once. By rank: ``compute`` is what its GPU does, ``steps`` the all-reduce and
+    optimizer step that end its iteration. ``sharing`` is how replicas share the wide area, Spatial
+    or Temporal.
     """
 
     placement: Placement
@@ -146,6 +148,7 @@ class Plan:
     bubbles: tuple[Bubble, ...]
     first_action: tuple[Seconds, ...]
     compute: tuple[tuple[Interval, ...], ...] = ()
+    steps: tuple[Interval, ...] = ()
     transfers: dict[int, tuple[Interval, ...]] = field(default_factory=dict)
     alternatives: tuple[Alternative, ...] = ()
     layers: tuple[int, ...] = ()

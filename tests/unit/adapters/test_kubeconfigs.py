@@ -75,3 +75,12 @@ def test_the_authority_is_given_as_data(tmp_path: Path) -> None:
     assert kubeconfigs.authority({}) == ""
     with pytest.raises(CredentialsError, match="cannot be read"):
         kubeconfigs.authority({"certificate-authority": str(tmp_path / "absent")})
+
+
+def test_the_current_context_is_that_of_the_first_file_that_has_one(tmp_path: Path) -> None:
+    paths = [config(tmp_path / "a", "hub"), tmp_path / "absent", config(tmp_path / "b", "west")]
+    with pytest.raises(CredentialsError, match="no current context; give --context"):
+        kubeconfigs.current(paths)
+    with paths[2].open("a") as file:
+        file.write("current-context: west\n")
+    assert kubeconfigs.current(paths) == "west"

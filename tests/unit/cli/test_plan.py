@@ -204,7 +204,9 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     (tmp_path / "profile.yaml").write_text("[]\n")
     assert "must hold one profile" in fault(*JOB, *TOPOLOGY, "--profile", tmp_path / "profile.yaml")
     assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--csv", "/no/where.csv")
-    assert "is not supported" in fault(*JOB, *TOPOLOGY, "--gantt", tmp_path / "chart.xyz")
+    assert ".xyz is no format to draw in; name it .png" in fault(
+        *JOB, *TOPOLOGY, "--gantt", tmp_path / "chart.xyz"
+    )
 
 
 def test_main_turns_what_is_raised_on_purpose_into_one_line_and_exit_code_2(monkeypatch, capsys):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from geotrain.model.decision import Infeasible, Reason
-from geotrain.model.plan import Alternative, Placement, Plan
+from geotrain.model.plan import Alternative, Interval, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
 from geotrain.planning.placement import candidates, score
@@ -258,6 +258,7 @@ def _plan(topology: Topology, workload: Workload, search: _Search) -> Plan:
         bubbles=waits,
         first_action=tuple(actions[0].begin for actions in compute),
         compute=compute,
+        steps=tuple(Interval("step", *replay.steps[stage]) for stage, _ in ranks),
         transfers=sent.transfers,
         alternatives=(winner, *search.losers()),
         layers=tuple(stage.layers for stage in best.candidate.costs.stages),

@@ -1,14 +1,9 @@
-"""Orders and plans for people: text grids, trace events, and the rows of a Gantt chart."""
-
-from __future__ import annotations
+"""Orders and plans for people, as text grids."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from geotrain.model.plan import Interval, Kind, Order, Plan
+from geotrain.model.plan import Kind, Order, Plan
 from geotrain.planning.schedule.actions import parse_action
-from geotrain.units import Seconds
 
 _AROUND = 8
 
@@ -72,88 +67,3 @@ def _letter(label: str) -> str:
     action = parse_action(label)
     letter = chr(ord("a") + action.micro_batch % 26)
     return letter if action.kind == Kind.FORWARD else letter.upper()
-
-
-def chrome_trace(plan: Plan) -> dict[str, Any]:
-    """The replay as trace events (Chrome, Perfetto): a process a data centre, a thread a rank.
-
-    Transfers are threads of the sending data centre, one a flow. Times are microseconds.
-    """
-    centers = [name for name, _ in plan.placement.segments]
-    pids = {name: number for number, name in enumerate(centers, start=1)}
-    events = [_meta("process_name", pid, 0, name) for name, pid in pids.items()]
-    for rank, intervals in enumerate(plan.compute):
-        pid = pids[plan.data_center_of(rank)]
-        stage, replica = plan.stage_of(rank), plan.replica_of(rank)
-        events.append(_meta("thread_name", pid, rank, f"rank {rank} (stage {stage}.{replica})"))
-        events += [_event(interval, pid, rank, "compute") for interval in intervals]
-    for wait in plan.bubbles:
-        idle = Interval("bubble", wait.begin, wait.end)
-        events.append(_event(idle, pids[plan.data_center_of(wait.rank)], wait.rank, "bubble"))
-    for flow in plan.flows:
-        pid, thread = pids[flow.source_data_center], plan.ranks + flow.id
-        name = f"to {flow.target_data_center}: rank {flow.source} to {flow.target}"
-        events.append(_meta("thread_name", pid, thread, name))
-        events += [_event(sent, pid, thread, "transfer") for sent in plan.transfers[flow.id]]
-    return {"displayTimeUnit": "ms", "traceEvents": events}
-
-
-def _meta(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def _event(interval: Interval, pid: int, tid: int, category: str) -> dict[str, Any]:
-    begin, end = (round(time * 1e6, 3) for time in (interval.begin, interval.end))
-    length = round(end - begin, 3)
-    return {
-        "ph": "X", "name": interval.label, "cat": category,
-        "pid": pid, "tid": tid, "ts": begin, "dur": length,
-    }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A row of a Gantt chart: a rank's GPU, or a flow of the wide area."""
-
-    name: str
-    data_center: str
-    bars: tuple[Bar, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """``kind`` is forward, backward, bubble or transfer; ``micro_batch`` is -1 for a bubble."""
-
-    kind: str
-    micro_batch: int
-    begin: Seconds
-    end: Seconds
-
-
-def lanes(plan: Plan) -> tuple[Lane, ...]:
-    """The rows of a Gantt chart: by data centre its ranks, then the flows that leave it."""
-    found = []
-    for center, _ in plan.placement.segments:
-        for rank in range(plan.ranks):
-            if plan.data_center_of(rank) == center:
-                name = f"stage {plan.stage_of(rank)} replica {plan.replica_of(rank)}"
-                found.append(Lane(name, center, _rank_bars(plan, rank)))
-        for flow in plan.flows:
-            if flow.source_data_center == center:
-                bars = tuple(_bar("transfer", sent) for sent in plan.transfers[flow.id])
-                replica = plan.replica_of(flow.source)
-                found.append(Lane(f"to {flow.target_data_center} replica {replica}", center, bars))
-    return tuple(found)
-
-
-def _rank_bars(plan: Plan, rank: int) -> tuple[Bar, ...]:
-    waits = [Bar("bubble", -1, b.begin, b.end) for b in plan.bubbles if b.rank == rank]
-    work = [
-        _bar("forward" if parse_action(i.label).kind == Kind.FORWARD else "backward", i)
-        for i in plan.compute[rank]
-    ]
-    return tuple(sorted([*waits, *work], key=lambda bar: bar.begin))
-
-
-def _bar(kind: str, interval: Interval) -> Bar:
-    return Bar(kind, parse_action(interval.label).micro_batch, interval.begin, interval.end)

@@ -17,7 +17,7 @@ from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.roles.controller.digests import digest
 
-_LONG = frozenset({"compute", "transfers", "alternatives", "price_per_iteration"})
+_LONG = frozenset({"compute", "steps", "transfers", "alternatives", "price_per_iteration"})
 _PLANNED_FIELDS = (
     "model",
     "profile_ref",

@@ -1,0 +1,108 @@
+"""How a plan, or the reasons why there is none, reach the user: text, documents and files."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
+
+import typer
+import yaml
+from rich.console import Console
+
+from geotrain.errors import InputError
+from geotrain.model.decision import Infeasible
+from geotrain.model.plan import Plan
+from geotrain.planning.schedule import actions, traces
+
+NO_PLAN: Final = 1
+"""Exit code where nothing fits into what there is."""
+WRONG_INPUT: Final = 2
+"""Exit code where job and topology contradict each other: no data centre could ever help."""
+
+_CONTRADICTIONS: Final = {
+    "InvalidParallelism",
+    "UnknownDataCenter",
+    "NoDataCenters",
+    "LinkMissing",
+}
+
+
+class Output(StrEnum):
+    """How the answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+Form = Annotated[Output, typer.Option("--output", "-o", help="Form.")]
+Csv = Annotated[
+    Path | None, typer.Option(help="Write the order as torch.distributed.pipelining CSV.")
+]
+Trace = Annotated[Path | None, typer.Option(help="Write a trace for Chrome or Perfetto (JSON).")]
+Gantt = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Draw the iteration: .html is a page to zoom in, .png, .svg and .pdf are pictures;"
+        " may be repeated."
+    ),
+]
+
+
+def print_document(content: Mapping[str, object], output: Output) -> None:
+    """Print JSON or YAML. Both are the same document."""
+    if output == Output.JSON:
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+    else:
+        typer.echo(yaml.safe_dump(content, sort_keys=False), nl=False)
+
+
+def refuse(answer: Infeasible, output: Output) -> NoReturn:
+    """Print the reasons, a sentence each, and exit."""
+    if output == Output.TABLE:
+        console = Console(stderr=True)
+        for number, reason in enumerate(answer.reasons):
+            head = "[bold red]no plan:[/] " if number == 0 else "  "
+            console.print(f"{head}[bold]{reason.code}[/]", end=" ")
+            console.print(reason.sentence, markup=False, highlight=False, soft_wrap=True)
+    else:
+        reasons = [{"code": each.code, "sentence": each.sentence} for each in answer.reasons]
+        print_document({"reasons": reasons}, output)
+    wrong = answer.reasons[0].code in _CONTRADICTIONS
+    raise typer.Exit(WRONG_INPUT if wrong else NO_PLAN)
+
+
+def write_files(plan: Plan, csv: Path | None, trace: Path | None, gantt: Sequence[Path]) -> None:
+    """Write what was asked for. Raises InputError that names the file."""
+    if csv is not None:
+        _write(csv, lambda: actions.write_order(plan.order))
+    if trace is not None:
+        _write(trace, lambda: json.dumps(traces.chrome_trace(plan), allow_nan=False))
+    for path in gantt:
+        _draw(plan, path)
+
+
+def _draw(plan: Plan, path: Path) -> None:
+    if path.suffix in (".html", ".htm"):
+        from geotrain.cli.page import page
+
+        _write(path, lambda: page(plan))
+        return
+    from geotrain.cli.gantt import draw  # matplotlib takes half a second to import
+
+    try:
+        draw(plan, path)
+    except OSError as error:
+        raise _unwritable(error, path) from error
+
+
+def _write(path: Path, text: Callable[[], str]) -> None:
+    try:
+        path.write_text(text(), encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(error, path) from error
+
+
+def _unwritable(error: OSError, path: Path) -> InputError:
+    return InputError(f"{path} cannot be written: {error.strerror}")

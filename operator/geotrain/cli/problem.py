@@ -1,0 +1,77 @@
+"""What ``plan`` and ``timeline`` ask: the job and the data centres, from files or from the hub."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from geotrain.cli import manifests
+from geotrain.cli.manifests import Manifests
+from geotrain.errors import InputError
+from geotrain.model.topology import Topology
+from geotrain.model.workload import Workload
+
+CLUSTER: Final = "cluster"
+"""Value of --topology that means the hub; a file of that name is ./cluster."""
+
+Files = Annotated[
+    list[Path],
+    typer.Option(
+        "--file", "-f", help="Manifests: the job, its profile's ConfigMap; file, folder or -."
+    ),
+]
+Places = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topology",
+        help="DataCenters and WanLinks: files, or 'cluster' for those of the hub. They may also be"
+        " among the files of -f, which go before the hub's.",
+    ),
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        help="Context of the hub in your kubeconfig; asks the hub like --topology cluster."
+    ),
+]
+ProfileFile = Annotated[
+    Path | None, typer.Option(help="Measured layer times, instead of the job's profileRef.")
+]
+JobName = Annotated[str | None, typer.Option(help="Which job, where the files hold several.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is to be planned."""
+
+    topology: Topology
+    workload: Workload
+
+
+def read(
+    files: list[Path],
+    places: list[str] | None,
+    context: str | None,
+    profile: Path | None,
+    job: str | None,
+) -> Problem:
+    """Read what the options name. Raises InputError, or of the hub ClusterError."""
+    wanted = places or []
+    paths = [*files, *(Path(place) for place in wanted if place != CLUSTER)]
+    found = manifests.read(paths)
+    chosen = found.job(job)
+    if context is not None or CLUSTER in wanted:
+        found = _of_hub(context, found, found.missing_profile(chosen, profile)).below(found)
+    if not found.data_centers:
+        raise InputError(
+            "there is no DataCenter; give --topology a file with them and WanLinks, or"
+            " --topology cluster"
+        )
+    return Problem(found.topology(chosen), found.workload(chosen, profile))
+
+
+def _of_hub(context: str | None, found: Manifests, config_map: tuple[str, str] | None) -> Manifests:
+    from geotrain.cli import hub  # the Kubernetes client takes half a second to import
+
+    return hub.look(context, config_map)
