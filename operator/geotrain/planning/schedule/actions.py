@@ -77,8 +77,20 @@ def format_table(table: Table) -> str:
 
 
 def read_order(text: str) -> Order:
-    """Read a schedule in which row N holds stage N. Raises InputError where it does not."""
+    """Read a schedule with a row for each rank; overlapped pairs run one after the other.
+
+    Where no row holds several stages, row N must hold stage N; else each stage must be on one
+    row. Raises InputError, with the line, where it is not so.
+    """
     rows = [tuple(action for cell in row for action in cell) for row in parse_table(text).rows]
+    if all(len({action.stage for action in row}) < 2 for row in rows):
+        _require_stage_rows(rows)
+    else:
+        _require_whole_stages(rows)
+    return tuple(rows)
+
+
+def _require_stage_rows(rows: list[Cell]) -> None:
     for stage, row in enumerate(rows):
         stray = next((action for action in row if action.stage != stage), None)
         if stray is not None:
@@ -86,11 +98,27 @@ def read_order(text: str) -> Order:
                 f"line {stage + 1}: {stray} belongs to stage {stray.stage}, but line {stage + 1} "
                 f"is stage {stage}; give one row a stage, in order"
             )
-    return tuple(rows)
+
+
+def _require_whole_stages(rows: list[Cell]) -> None:
+    owners: dict[int, int] = {}
+    for line, row in enumerate(rows, start=1):
+        for action in row:
+            owner = owners.setdefault(action.stage, line)
+            if owner != line:
+                raise InputError(
+                    f"line {line}: {action} belongs to stage {action.stage}, which line {owner} "
+                    "runs; give each stage one row"
+                )
+    missing = next(stage for stage in range(len(owners) + 1) if stage not in owners)
+    if missing < len(owners):
+        raise InputError(
+            f"stage {missing} is on no line, but stage {max(owners)} is; number the stages from 0"
+        )
 
 
 def write_order(order: Order) -> str:
-    """Write an order as CSV, one row a stage, without empty cells."""
+    """Write an order as CSV, one row a rank, without empty cells."""
     return format_table(Table(tuple(tuple((action,) for action in row) for row in order)))
 
 

@@ -16,10 +16,10 @@ _LEAST = 1e-9
 def bubbles(timeline: Timeline) -> tuple[Bubble, ...]:
     """The bubbles of every rank, by rank and time."""
     return tuple(
-        Bubble(stage * timeline.replicas + replica, begin, end)
-        for stage in range(timeline.program.stages)
+        Bubble(device * timeline.replicas + replica, begin, end)
+        for device in range(timeline.program.devices)
         for replica in range(timeline.replicas)
-        for begin, end in _gaps(_busy(timeline, stage, replica), timeline.period)
+        for begin, end in _gaps(_busy(timeline, device, replica), timeline.period)
     )
 
 
@@ -30,10 +30,10 @@ def busy_seconds(timeline: Timeline) -> Seconds:
     return timeline.replicas * (actions + sum(stage.step for stage in costs.stages))
 
 
-def _busy(timeline: Timeline, stage: int, replica: int) -> Iterator[tuple[Seconds, Seconds]]:
-    for interval in timeline.compute(stage, replica):
+def _busy(timeline: Timeline, device: int, replica: int) -> Iterator[tuple[Seconds, Seconds]]:
+    for interval in timeline.compute(device, replica):
         yield interval.begin, interval.end
-    yield timeline.steps[stage]
+    yield timeline.steps[device]
 
 
 def _gaps(

@@ -1,10 +1,10 @@
 """What is wrong with an order, hand-written ones too, with the place and the grid around it.
 
-An order is sound when every stage runs the same micro-batches, each with one F and either one B
-or one I and one W, F before B or I, and I before W; when it runs to its end (no deadlock); and
-when no stage holds more micro-batches than its memory has room for. A micro-batch is held from
-the start of F to the end of B or W. In an order with sends and receives every send is made to
-wait for its receive, which is the strictest that a network may be.
+An order is sound when every stage is on one device and runs the same micro-batches, each with one
+F and either one B or one I and one W, F before B or I, and I before W; when it runs to its end (no
+deadlock); and when no device holds more micro-batches than its memory has room for. A micro-batch
+is held, once for each stage, from the start of F to the end of B or W. In an order with sends and
+receives every send is made to wait for its receive, which is the strictest that a network may be.
 """
 
 from collections import Counter
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from geotrain.errors import InputError
 from geotrain.model.plan import Action, Kind, Order
 from geotrain.planning.schedule.dependencies import counterpart, needs, rendezvous, walk
-from geotrain.planning.schedule.render import order_grid
+from geotrain.planning.schedule.layouts import Layout, layout_of
+from geotrain.planning.schedule.render import order_grid, row_name
 
 _WHOLE = Counter({Kind.FORWARD: 1, Kind.BACKWARD: 1})
 _SPLIT = Counter({Kind.FORWARD: 1, Kind.INPUT_GRADIENT: 1, Kind.WEIGHT_GRADIENT: 1})
@@ -28,7 +29,7 @@ _RELEASES = {Kind.BACKWARD, Kind.WEIGHT_GRADIENT}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault: ``place`` is (stage, index in its row), ``grid`` shows the order around it."""
+    """One fault: ``place`` is (device, index in its row), ``grid`` shows the order around it."""
 
     sentence: str
     place: tuple[int, int]
@@ -41,13 +42,14 @@ class Problem:
 
 
 def problems(order: Order, caps: Sequence[int] | None = None) -> list[Problem]:
-    """All faults of an order; ``caps[s]`` micro-batches fit at stage s, None: no bound.
+    """All faults of an order; ``caps[d]`` micro-batches fit on device d, None: no bound.
 
     Deadlocks are looked for once the lists are complete, because a missing action is one too.
     """
-    found = [problem for stage in range(len(order)) for problem in _row_problems(order, stage)]
+    layout = layout_of(order)
+    found = [each for device in range(len(order)) for each in _row_problems(order, layout, device)]
     if not found:
-        found += _different_micro_batches(order)
+        found += _different_micro_batches(order, layout)
     if not found:
         found += _deadlocks(order)
     if caps is not None:
@@ -63,11 +65,11 @@ def require_sound(order: Order, caps: Sequence[int] | None = None) -> None:
 
 
 def deadlock(order: Order, stopped: Sequence[int]) -> Problem:
-    """The fault of an order whose stages came no further than ``stopped``."""
-    stage = next(s for s, row in enumerate(order) if stopped[s] < len(row))
-    action = order[stage][stopped[stage]]
+    """The fault of an order whose devices came no further than ``stopped``."""
+    device = next(d for d, row in enumerate(order) if stopped[d] < len(row))
+    action = order[device][stopped[device]]
     other = counterpart(action)
-    need = needs(action, len(order))
+    need = needs(action, len(layout_of(order)))
     if other is not None:
         wanted = f"stage {other.stage} to reach {other}"
     elif need is not None:
@@ -75,12 +77,12 @@ def deadlock(order: Order, stopped: Sequence[int]) -> Problem:
     else:
         wanted = "an action before it"
     return _problem(
-        order, f"the order deadlocks: {action} waits for {wanted}", (stage, stopped[stage])
+        order, f"the order deadlocks: {action} waits for {wanted}", (device, stopped[device])
     )
 
 
 def in_flight(row: Sequence[Action]) -> Iterator[int]:
-    """Micro-batches that a stage holds while each action of its row runs."""
+    """Micro-batches that a device holds, once for each stage, while each action of its row runs."""
     held = 0
     for action in row:
         held += action.kind == Kind.FORWARD
@@ -89,45 +91,58 @@ def in_flight(row: Sequence[Action]) -> Iterator[int]:
 
 
 def peak_in_flight(order: Order) -> tuple[int, ...]:
-    """The most micro-batches that each stage holds at once."""
+    """The most micro-batches that each device holds at once."""
     return tuple(max(in_flight(row), default=0) for row in order)
 
 
 def _problem(order: Order, sentence: str, place: tuple[int, int]) -> Problem:
-    stage, index = place
-    return Problem(f"stage {stage}, step {index}: {sentence}", place, order_grid(order, place))
+    where = f"{row_name(order)} {place[0]}, step {place[1]}"
+    return Problem(f"{where}: {sentence}", place, order_grid(order, place))
 
 
-def _row_problems(order: Order, stage: int) -> Iterator[Problem]:
-    counts: dict[int, Counter[Kind]] = {}
-    for index, action in enumerate(order[stage]):
-        if action.stage != stage:
-            yield _problem(order, f"{action} is listed under stage {stage}", (stage, index))
+def _row_problems(order: Order, layout: Layout, device: int) -> Iterator[Problem]:
+    counts: dict[tuple[int, int], Counter[Kind]] = {}
+    for index, action in enumerate(order[device]):
+        if layout[action.stage] != device:
+            yield _problem(order, _misplaced(order, layout, action, device), (device, index))
         if counterpart(action) is not None:
             continue
-        seen = counts.setdefault(action.micro_batch, Counter())
+        seen = counts.setdefault((action.stage, action.micro_batch), Counter())
         before = _AFTER.get(action.kind)
         if seen[action.kind]:
-            yield _problem(order, f"{action} is listed twice", (stage, index))
+            yield _problem(order, f"{action} is listed twice", (device, index))
         elif before is not None and not seen[before]:
-            wanted = Action(stage, before, action.micro_batch)
-            yield _problem(order, f"{action} comes before {wanted}", (stage, index))
+            wanted = Action(action.stage, before, action.micro_batch)
+            yield _problem(order, f"{action} comes before {wanted}", (device, index))
         seen[action.kind] += 1
-    end = max(len(order[stage]) - 1, 0)
-    for micro_batch, seen in sorted(counts.items()):
+    end = max(len(order[device]) - 1, 0)
+    for (stage, micro_batch), seen in sorted(counts.items()):
         if seen not in (_WHOLE, _SPLIT):
             have = ", ".join(f"{stage}{kind}{micro_batch}" for kind in sorted(seen.elements()))
             sentence = f"micro-batch {micro_batch} needs F and B, or F, I and W; it has {have}"
-            yield _problem(order, sentence, (stage, end))
+            yield _problem(order, sentence, (device, end))
 
 
-def _different_micro_batches(order: Order) -> Iterator[Problem]:
-    first = {action.micro_batch for action in order[0]}
-    for stage, row in enumerate(order):
-        different = first ^ {action.micro_batch for action in row}
+def _misplaced(order: Order, layout: Layout, action: Action, device: int) -> str:
+    if row_name(order) == "stage":
+        return f"{action} is listed under stage {device}"
+    return f"{action} is on rank {device}, but stage {action.stage} runs on {layout[action.stage]}"
+
+
+def _different_micro_batches(order: Order, layout: Layout) -> Iterator[Problem]:
+    if -1 in layout:
+        yield _problem(order, f"stage {layout.index(-1)} is on no rank", (0, 0))
+        return
+    held: list[set[int]] = [set() for _ in layout]
+    for row in order:
+        for action in row:
+            held[action.stage].add(action.micro_batch)
+    for stage, micro_batches in enumerate(held):
+        different = held[0] ^ micro_batches
         if different:
+            device = layout[stage]
             sentence = f"micro-batch {min(different)} is on stage 0 or {stage}, but not on both"
-            yield _problem(order, sentence, (stage, max(len(row) - 1, 0)))
+            yield _problem(order, sentence, (device, max(len(order[device]) - 1, 0)))
 
 
 def _deadlocks(order: Order) -> Iterator[Problem]:
@@ -138,8 +153,8 @@ def _deadlocks(order: Order) -> Iterator[Problem]:
 
 
 def _overfull(order: Order, caps: Sequence[int]) -> Iterator[Problem]:
-    for stage, (row, cap) in enumerate(zip(order, caps, strict=True)):
+    for device, (row, cap) in enumerate(zip(order, caps, strict=True)):
         index = next((i for i, held in enumerate(in_flight(row)) if held > cap), None)
         if index is not None:
             sentence = f"{row[index]} is one micro-batch more than the {cap} that memory holds"
-            yield _problem(order, sentence, (stage, index))
+            yield _problem(order, sentence, (device, index))

@@ -41,6 +41,7 @@ from itertools import accumulate, pairwise
 from geotrain.model.plan import Kind, Placement
 from geotrain.model.topology import Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.schedule.layouts import Layout
 from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time, window_rate
 
 IDLE_SHARE = 0.01
@@ -52,7 +53,12 @@ _LATE_ACKNOWLEDGEMENTS = 0.75
 
 @dataclass(frozen=True, slots=True)
 class StageCosts:
-    """One stage of one replica. ``held`` is memory per micro-batch in flight, ``fixed`` other."""
+    """One stage of one replica. ``held`` is memory per micro-batch in flight, ``fixed`` other.
+
+    ``early`` is the part of the backward (or input gradient) that needs no message and may run
+    while the stage waits for one: a recompute that starts when it can (Varuna,
+    doi:10.1145/3492321.3519584).
+    """
 
     layers: int
     forward: Seconds
@@ -62,6 +68,7 @@ class StageCosts:
     fixed: Bytes = 0
     all_reduce: Seconds = 0.0
     step: Seconds = 0.0
+    early: Seconds = 0.0
 
     @property
     def backward(self) -> Seconds:
@@ -113,11 +120,21 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Everything that a replay needs: forward hop s leaves stage s, backward hop s enters it."""
+    """Everything that a replay needs: forward hop s leaves stage s, backward hop s enters it.
+
+    ``layout`` is the device of each stage; empty: stage s on device s. The hop between two stages
+    of one device is there to be counted, and never used.
+    """
 
     stages: tuple[StageCosts, ...]
     forward: tuple[Hop, ...]
     backward: tuple[Hop, ...]
+    layout: Layout = ()
+
+    @property
+    def devices(self) -> int:
+        """How many devices, which are the rows of an order, the stages are laid out on."""
+        return max(self.layout) + 1 if self.layout else len(self.stages)
 
     @property
     def hops(self) -> tuple[Hop, ...]:

@@ -6,13 +6,15 @@ The rules, for stage s of P and micro-batch m:
 * B(s, m) and I(s, m) need B or I(s+1, m) to have arrived; the last stage starts from its own loss;
 * W(s, m) needs I(s, m), which is on the same rank.
 
-A rank runs its list in order, so a walk needs no clock: it goes on where it can and stops where
-nothing can, which is a deadlock.
+P counts stages; a device may run several, and then needs no message between two that follow each
+other. A rank runs its list in order, so a walk needs no clock: it goes on where it can and stops
+where nothing can, which is a deadlock.
 """
 
 from dataclasses import dataclass
 
 from geotrain.model.plan import Action, Kind, Order
+from geotrain.planning.schedule.layouts import Layout, layout_of
 
 _FORWARD = {Kind.FORWARD}
 _BACKWARD = {Kind.BACKWARD, Kind.INPUT_GRADIENT}
@@ -44,7 +46,7 @@ class Walk:
     """An order in a sequence in which every action comes after what it needs.
 
     ``needs[i]`` is the index in ``actions`` of the producer that ``actions[i]`` waits for, or -1.
-    ``stopped[s]`` is how far stage s came: its length, unless the order deadlocks.
+    ``stopped[d]`` is how far device d came: its length, unless the order deadlocks.
     """
 
     actions: tuple[Action, ...]
@@ -54,22 +56,22 @@ class Walk:
 
 
 def walk(order: Order) -> Walk:
-    """Run each stage until it waits for a message, then whoever can make that message."""
-    stages = len(order)
+    """Run each device until it waits for a message, then whoever can make that message."""
+    stages = len(layout_of(order))
     made: dict[Message, int] = {}
     waiting: dict[Message, int] = {}
     actions: list[Action] = []
     needed: list[int] = []
-    at = [0] * stages
-    ready = list(range(stages - 1, -1, -1))
+    at = [0] * len(order)
+    ready = list(range(len(order) - 1, -1, -1))
     while ready:
-        stage = ready.pop()
-        row = order[stage]
-        while at[stage] < len(row):
-            action = row[at[stage]]
+        device = ready.pop()
+        row = order[device]
+        while at[device] < len(row):
+            action = row[at[device]]
             need = needs(action, stages)
             if need is not None and need not in made:
-                waiting[need] = stage
+                waiting[need] = device
                 break
             needed.append(-1 if need is None else made[need])
             made_now = makes(action, stages)
@@ -78,7 +80,7 @@ def walk(order: Order) -> Walk:
                 if made_now in waiting:
                     ready.append(waiting.pop(made_now))
             actions.append(action)
-            at[stage] += 1
+            at[device] += 1
     complete = all(i == len(row) for i, row in zip(at, order, strict=True))
     return Walk(tuple(actions), tuple(needed), tuple(at), complete)
 
@@ -100,46 +102,55 @@ def counterpart(action: Action) -> Action | None:
 
 
 def rendezvous(order: Order) -> tuple[int, ...]:
-    """How far each stage comes when every send waits for its receive.
+    """How far each device comes when every send waits for its receive.
 
-    A compute action needs its receive earlier in the same row, a send the action that makes its
-    message.
+    A compute action needs its receive earlier in the same row, or what it takes from its own
+    device made there; a send needs the action that makes its message.
     """
-    stages = len(order)
-    at = [0] * stages
+    layout = layout_of(order)
+    at = [0] * len(order)
     done: set[Message | tuple[int, Message]] = set()
-    ready = list(range(stages))
+    ready = list(range(len(order)))
     while ready:
-        stage = ready.pop()
-        while at[stage] < len(order[stage]):
-            action = order[stage][at[stage]]
+        device = ready.pop()
+        while at[device] < len(order[device]):
+            action = order[device][at[device]]
             other = counterpart(action)
             if other is None:
-                need, made = needs(action, stages), makes(action, stages)
-                if need is not None and (stage, need) not in done:
+                need, made = needs(action, len(layout)), makes(action, len(layout))
+                if need is not None and not _has(layout, done, device, need):
                     break
                 if made is not None:
                     done.add(made)
             else:
-                if not _meets(order, at, other):
+                if not _meets(order, layout, at, other):
                     break
                 sender = action if action.kind in _SENDS else other
                 message = (sender.stage, sender.kind == Kind.SEND_FORWARD, sender.micro_batch)
                 if message not in done:
                     break
-                done.add((stage if sender is other else other.stage, message))
-                at[other.stage] += 1
-                ready.append(other.stage)
-            at[stage] += 1
+                partner = layout[other.stage]
+                done.add((device if sender is other else partner, message))
+                at[partner] += 1
+                ready.append(partner)
+            at[device] += 1
     return tuple(at)
 
 
 _SENDS = {Kind.SEND_FORWARD, Kind.SEND_BACKWARD}
 
 
-def _meets(order: Order, at: list[int], other: Action) -> bool:
+def _has(
+    layout: Layout, done: set[Message | tuple[int, Message]], device: int, need: Message
+) -> bool:
+    """Whether a message is on the device: made there, or received."""
+    return (need if layout[need[0]] == device else (device, need)) in done
+
+
+def _meets(order: Order, layout: Layout, at: list[int], other: Action) -> bool:
     """Whether the other side stands at the counterpart now."""
-    if not 0 <= other.stage < len(order):
+    if not 0 <= other.stage < len(layout) or layout[other.stage] < 0:
         return False
-    row = order[other.stage]
-    return at[other.stage] < len(row) and row[at[other.stage]] == other
+    device = layout[other.stage]
+    row = order[device]
+    return at[device] < len(row) and row[at[device]] == other

@@ -1,37 +1,38 @@
 """Sends and receives for a compute order, so placed that nobody waits in a circle.
 
-All stages step together: in a round each runs its next action if what it needs has arrived, and
+All devices step together: in a round each runs its next action if what it needs has arrived, and
 at the end of the round every message made in it gets its send, in the sender's row, and its
 receive, in the receiver's row, at the same moment. The rounds are therefore a sequence in which
 every send meets its receive, so the rows finish even where sends block; and a receive is placed
 when its sender is done, neither long before nor after (torch.distributed.pipelining lowers the
-same way, in ``_add_send_recv``).
+same way, in ``_add_send_recv``). Between stages of one device nothing is sent.
 """
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Action, Kind, Order
 from geotrain.planning.schedule.checks import deadlock
 from geotrain.planning.schedule.dependencies import Message, counterpart, makes, needs
+from geotrain.planning.schedule.layouts import Layout, layout_of
 
 
 def lower(order: Order) -> Order:
     """Add sends and receives. Raises InputError, with the grid, where the order deadlocks."""
-    stages = len(order)
+    layout = layout_of(order)
     rows: list[list[Action]] = [[] for _ in order]
     arrived: set[Message] = set()
-    at = [0] * stages
+    at = [0] * len(order)
     while any(i < len(row) for i, row in zip(at, order, strict=True)):
         ran = [
-            row[i]
-            for i, row in zip(at, order, strict=True)
-            if i < len(row) and _is_ready(row[i], stages, arrived)
+            (device, row[i])
+            for device, (i, row) in enumerate(zip(at, order, strict=True))
+            if i < len(row) and _is_ready(row[i], len(layout), arrived)
         ]
         if not ran:
             raise InputError(deadlock(order, at).text)
-        for action in ran:
-            rows[action.stage].append(action)
-            at[action.stage] += 1
-        arrived |= _exchange(ran, stages, rows)
+        for device, action in ran:
+            rows[device].append(action)
+            at[device] += 1
+        arrived |= _exchange([action for _, action in ran], layout, rows)
     return tuple(tuple(row) for row in rows)
 
 
@@ -40,14 +41,16 @@ def _is_ready(action: Action, stages: int, arrived: set[Message]) -> bool:
     return need is None or need in arrived
 
 
-def _exchange(ran: list[Action], stages: int, rows: list[list[Action]]) -> set[Message]:
+def _exchange(ran: list[Action], layout: Layout, rows: list[list[Action]]) -> set[Message]:
     """Place the sends and receives of a round; returns what has arrived after it."""
-    messages = {made for action in ran if (made := makes(action, stages)) is not None}
+    messages = {made for action in ran if (made := makes(action, len(layout))) is not None}
     for stage, forward, micro_batch in sorted(messages):
         kind = Kind.SEND_FORWARD if forward else Kind.SEND_BACKWARD
         send = Action(stage, kind, micro_batch)
         receive = counterpart(send)
         assert receive is not None, "a send has a receive"
-        rows[stage].append(send)
-        rows[receive.stage].append(receive)
+        source, target = layout[stage], layout[receive.stage]
+        if source != target:
+            rows[source].append(send)
+            rows[target].append(receive)
     return messages

@@ -8,8 +8,10 @@ from geotrain.planning.schedule.actions import parse_action
 _AROUND = 8
 
 
-def grid(rows: Sequence[Sequence[str]], mark: tuple[int, int] | None = None) -> str:
-    """Cells in columns, one row a stage. ``mark`` (row, column) gets arrows; far columns are cut.
+def grid(
+    rows: Sequence[Sequence[str]], mark: tuple[int, int] | None = None, name: str = "stage"
+) -> str:
+    """Cells in columns, one row a stage, or what ``name`` says; ``mark`` (row, column) gets arrows.
 
     A marked grid shows the columns around the mark, so that a fault in a long order is on screen.
     """
@@ -21,18 +23,23 @@ def grid(rows: Sequence[Sequence[str]], mark: tuple[int, int] | None = None) -> 
         cut[mark[0]][mark[1] - first] = f">{cut[mark[0]][mark[1] - first]}<"
     heads = [str(i) for i in range(first, last)]
     widths = [max(len(cell) for cell in column) for column in zip(heads, *cut, strict=True)]
-    lines = [("step", heads), *((f"stage {s}", row) for s, row in enumerate(cut))]
-    name = max(len(head) for head, _ in lines)
+    lines = [("step", heads), *((f"{name} {s}", row) for s, row in enumerate(cut))]
+    margin = max(len(head) for head, _ in lines)
     padded = [
         (head, [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)])
         for head, cells in lines
     ]
-    return "\n".join(" ".join([f"{head:<{name}}", *cells]).rstrip() for head, cells in padded)
+    return "\n".join(" ".join([f"{head:<{margin}}", *cells]).rstrip() for head, cells in padded)
 
 
 def order_grid(order: Order, mark: tuple[int, int] | None = None) -> str:
     """An order as it is listed, one action a column."""
-    return grid([[str(action) for action in row] for row in order], mark)
+    return grid([[str(action) for action in row] for row in order], mark, row_name(order))
+
+
+def row_name(order: Order) -> str:
+    """What a row stands for: a stage, or a rank where ranks run several stages."""
+    return "rank" if any(len({action.stage for action in row}) > 1 for row in order) else "stage"
 
 
 def time_grid(plan: Plan, columns: int = 100) -> str:

@@ -3,8 +3,10 @@
 Every resource serves a list that is fixed in advance, so every time is a maximum and a sum:
 
 * a rank runs its actions in order: ``begin = max(end of the one before, arrival of its message)``;
-* a hop carries its messages in the order in which they were produced (FIFO):
+  the part of an action that needs no message (``StageCosts.early``) may run before that arrival;
+* a link carries its messages in the order in which they were produced (FIFO):
   ``sent = max(sent of the one before, producer's end) + occupancy``; ``arrival = sent + delay``;
+  all hops from one device to one other share their link; on one device there is no message;
 * on a hop that replicas share in turns, the turn goes from replica to replica for each message:
   (message 0, replica 0), (message 0, replica 1), …, whoever is late is waited for. Backwards and
   forwards leave in opposite directions and the links are full duplex, so within a direction the
@@ -13,17 +15,21 @@ Every resource serves a list that is fixed in advance, so every time is a maximu
 ``dependencies.walk`` lists the actions of one replica so that each comes after what it needs;
 replaying that list with all replicas side by side therefore meets everything after its causes.
 
-An iteration ends for a stage with its data-parallel all-reduce (when its last replica is ready)
-and its optimizer step; there is no global barrier. The period is measured between two starts of
-stage 0 in iterations that follow each other: iterations are replayed one after another, each
-starting from the state that the last one left, until no rank is held up by its previous
-iteration, or until the state repeats. A longer cycle (stages whose steps outlast the iteration
-can make one of two) counts with its mean period, and its slowest iteration is the one returned.
+An iteration ends for a device with the data-parallel all-reduce of its stages (when its last
+replica is ready) and their optimizer steps; there is no global barrier. The period is measured
+between two starts of device 0 in iterations that follow each other: iterations are replayed one
+after another, each starting from the state that the last one left, until no rank is held up by its
+previous iteration, or until the state repeats. A longer cycle (stages whose steps outlast the
+iteration can make one of two) counts with its mean period, and its slowest iteration is the one
+returned.
 
-All times are seconds; those of a ``Timeline`` count from the start of stage 0's first action.
+All times are seconds; those of a ``Timeline`` count from when device 0, which runs stage 0, is
+free to start.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import fsum
 
 from geotrain.errors import InputError
@@ -32,6 +38,7 @@ from geotrain.planning.schedule.actions import COMPUTE
 from geotrain.planning.schedule.checks import deadlock
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.dependencies import Message, makes, walk
+from geotrain.planning.schedule.layouts import Layout, layout_of
 from geotrain.units import Seconds
 
 _SAME = 1e-9
@@ -43,16 +50,28 @@ class Program:
     """An order made ready to replay, for any costs and any number of replicas.
 
     ``hops[i]`` is the hop that ``actions[i]`` feeds, or -1: ``s`` for the forward hop behind
-    stage s, ``stages - 1 + s`` for the backward hop into stage s. ``rows[s]`` lists the indices
-    of the actions of stage s. ``steps`` says the same as numbers: stage, cost code, index of the
-    action whose message is needed or -1, and hop.
+    stage s, ``stages - 1 + s`` for the backward hop into stage s. ``links[h]`` is the link that
+    carries hop h, named by the first hop between the same devices. ``rows[d]`` lists the indices
+    of the actions of device d. ``steps`` says the same as numbers: device, cost code, index of
+    the action whose message is needed or -1, and hop.
     """
 
-    stages: int
+    layout: Layout
     actions: tuple[Action, ...]
     hops: tuple[int, ...]
     steps: tuple[tuple[int, int, int, int], ...]
     rows: tuple[tuple[int, ...], ...]
+    links: tuple[int, ...]
+
+    @property
+    def stages(self) -> int:
+        """How many stages the model is cut into."""
+        return len(self.layout)
+
+    @property
+    def devices(self) -> int:
+        """How many devices run them."""
+        return len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +80,8 @@ class Timeline:
 
     ``ends[i * lanes + lane]`` is the end of ``program.actions[i]`` and ``sent`` that of its
     message's last byte on the wire. ``lanes`` is ``replicas``, or 1 where no hop is shared and
-    all replicas are alike. ``steps[s]`` is when stage s begins and ends what follows its last
-    action: the all-reduce and the optimizer step.
+    all replicas are alike. ``steps[d]`` is when device d begins and ends what follows its
+    last action: the all-reduce and the optimizer step.
     """
 
     program: Program
@@ -74,19 +93,20 @@ class Timeline:
     steps: tuple[tuple[Seconds, Seconds], ...]
     period: Seconds
 
-    def compute(self, stage: int, replica: int) -> tuple[Interval, ...]:
+    def compute(self, device: int, replica: int) -> tuple[Interval, ...]:
         """The actions of one rank, in order."""
         found = []
-        for i in self.program.rows[stage]:
+        for i in self.program.rows[device]:
             action, end = self.program.actions[i], self.ends[i * self.lanes + self._lane(replica)]
-            begin = end - self.costs.seconds(action.kind, stage)
+            begin = end - self.costs.seconds(action.kind, action.stage)
             found.append(Interval(str(action), begin, end))
         return tuple(found)
 
     def transfers(self, hop: int, replica: int) -> tuple[Interval, ...]:
         """The messages of one replica over one hop: when their bytes are on the wire."""
         stages, found = self.program.stages, []
-        for i in self.program.rows[hop if hop < stages - 1 else hop - stages + 2]:
+        sender = self.program.layout[hop if hop < stages - 1 else hop - stages + 2]
+        for i in self.program.rows[sender]:
             if self.program.hops[i] == hop:
                 action, end = (
                     self.program.actions[i],
@@ -111,25 +131,35 @@ _SENDS = {
 def program(order: Order) -> Program:
     """Make a compute order ready. Raises InputError, with the grid, where it deadlocks."""
     walked = walk(order)
-    stages = len(order)
+    layout = layout_of(order)
     if not walked.complete:
         raise InputError(deadlock(order, walked.stopped).text)
     rows: list[list[int]] = [[] for _ in order]
     for i, action in enumerate(walked.actions):
-        rows[action.stage].append(i)
-    hops = tuple(_hop(makes(action, stages), stages) for action in walked.actions)
+        rows[layout[action.stage]].append(i)
+    hops = tuple(_hop(makes(action, len(layout)), layout) for action in walked.actions)
     steps = tuple(
-        (action.stage, _code(action), need, hop)
+        (layout[action.stage], _code(action), need, hop)
         for action, need, hop in zip(walked.actions, walked.needs, hops, strict=True)
     )
-    return Program(stages, walked.actions, hops, steps, tuple(map(tuple, rows)))
+    links = tuple(_links(layout))
+    return Program(layout, walked.actions, hops, steps, tuple(map(tuple, rows)), links)
 
 
-def _hop(message: Message | None, stages: int) -> int:
+def _hop(message: Message | None, layout: Layout) -> int:
     if message is None:
         return -1
     stage, forward, _ = message
-    return stage if forward else stages - 2 + stage
+    if layout[stage] == layout[stage + 1 if forward else stage - 1]:
+        return -1
+    return stage if forward else len(layout) - 2 + stage
+
+
+def _links(layout: Layout) -> Iterator[int]:
+    """For each hop the first hop between the same devices."""
+    ends = [*pairwise(layout), *((target, source) for source, target in pairwise(layout))]
+    first: dict[tuple[int, int], int] = {}
+    return (first.setdefault(end, hop) for hop, end in enumerate(ends))
 
 
 def replay(
@@ -148,7 +178,7 @@ def replay(
     """
     shared = any(hop.shared for hop in costs.hops)
     lanes = replicas if shared and not representative else 1
-    start = [0.0] * ready.stages
+    start = [0.0] * ready.devices
     seen: dict[tuple[Seconds, ...], int] = {}
     sweeps: list[_Sweep] = []
     while len(sweeps) < iterations:
@@ -169,21 +199,21 @@ def replay(
 
 
 def _is_unhindered(ready: Program, costs: Costs, ends: list[Seconds], after: list[Seconds]) -> bool:
-    """Whether every stage, free at ``after`` in the next iteration, still waits for its message.
+    """Whether every device, free at ``after`` in the next iteration, still waits for its message.
 
     Then the next iteration is the same as this one, in which all were free from the start.
     """
     lanes = len(ends) // len(ready.actions)
-    for stage, row in enumerate(ready.rows):
+    for device, row in enumerate(ready.rows):
         first = ready.actions[row[0]]
         end = min(ends[row[0] * lanes : (row[0] + 1) * lanes])
-        if after[stage] > end - costs.seconds(first.kind, stage) + _SAME:
+        if after[device] > end - costs.seconds(first.kind, first.stage) + _SAME:
             return False
     return True
 
 
 _Sweep = tuple[list[Seconds], list[Seconds], list[tuple[Seconds, Seconds]]]
-"""Ends of the actions, last bytes of their messages, begin and end of each stage's step."""
+"""Ends of the actions, last bytes of their messages, begin and end of each device's step."""
 
 
 def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> _Sweep:
@@ -194,35 +224,46 @@ def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> _S
     """
     if lanes == 1:
         ends, sent, free = _sweep_one(ready, costs, start)
-        steps = zip(free, free, costs.stages, strict=True)
+        steps = zip(free, free, _after(ready, costs), strict=True)
     else:
         ends, sent, ranks = _sweep_all(ready, costs, lanes, start)
-        steps = zip(map(max, ranks), map(max, ranks), costs.stages, strict=True)
-    return ends, sent, [(b, e + cost.all_reduce + cost.step) for b, e, cost in steps]
+        steps = zip(map(max, ranks), map(max, ranks), _after(ready, costs), strict=True)
+    return ends, sent, [(begin, end + after) for begin, end, after in steps]
+
+
+def _after(ready: Program, costs: Costs) -> list[Seconds]:
+    """What follows each device's last action: all-reduce and step of all its stages."""
+    after = [0.0] * ready.devices
+    for device, stage in zip(ready.layout, costs.stages, strict=True):
+        after[device] += stage.all_reduce + stage.step
+    return after
 
 
 def _sweep_one(
     ready: Program, costs: Costs, start: list[Seconds]
 ) -> tuple[list[Seconds], list[Seconds], list[Seconds]]:
     seconds = _seconds(costs)
-    hops = [(hop.spacing, hop.occupancy, hop.delay) for hop in costs.hops]
+    hops = [
+        (hop.spacing, hop.occupancy, delay, link)
+        for hop, delay, link in zip(costs.hops, _delays(costs), ready.links, strict=True)
+    ]
     free = list(start)
     links = [0.0] * len(hops)
     ends: list[Seconds] = []
     sent: list[Seconds] = []
     arrivals: list[Seconds] = []
-    for stage, code, need, hop in ready.steps:
-        now = free[stage]
+    for device, code, need, hop in ready.steps:
+        now = free[device]
         if need >= 0 and arrivals[need] > now:
             now = arrivals[need]
         now += seconds[code]
-        free[stage] = now
+        free[device] = now
         ends.append(now)
         if hop >= 0:
-            spacing, occupancy, delay = hops[hop]
-            if links[hop] > now:
-                now = links[hop]
-            links[hop] = now + spacing
+            spacing, occupancy, delay, link = hops[hop]
+            if links[link] > now:
+                now = links[link]
+            links[link] = now + spacing
             now += occupancy
             sent.append(now)
             arrivals.append(now + delay)
@@ -236,25 +277,28 @@ def _sweep_all(
     ready: Program, costs: Costs, lanes: int, start: list[Seconds]
 ) -> tuple[list[Seconds], list[Seconds], list[list[Seconds]]]:
     seconds = _seconds(costs)
-    hops = [(hop.occupancy, hop.delay) for hop in costs.hops]
+    hops = [
+        (hop.occupancy, delay, link)
+        for hop, delay, link in zip(costs.hops, _delays(costs), ready.links, strict=True)
+    ]
     turns = [[0] * lanes if hop.shared else list(range(lanes)) for hop in costs.hops]
     free = [[at] * lanes for at in start]
     links = [[0.0] * lanes for _ in hops]
     ends: list[Seconds] = []
     sent: list[Seconds] = []
     arrivals: list[list[Seconds]] = []
-    for stage, code, need, hop in ready.steps:
-        rank, cost = free[stage], seconds[code]
+    for device, code, need, hop in ready.steps:
+        rank, cost = free[device], seconds[code]
         waits = arrivals[need] if need >= 0 else rank
         rank = [(at if at > wait else wait) + cost for at, wait in zip(rank, waits, strict=True)]
-        free[stage] = rank
+        free[device] = rank
         ends += rank
         if hop < 0:
             sent += rank
             arrivals.append(rank)
             continue
-        occupancy, delay = hops[hop]
-        link, arrived = links[hop], []
+        occupancy, delay, number = hops[hop]
+        link, arrived = links[number], []
         for turn, end in zip(turns[hop], rank, strict=True):
             now = (end if end > link[turn] else link[turn]) + occupancy
             link[turn] = now
@@ -268,6 +312,15 @@ def _seconds(costs: Costs) -> list[Seconds]:
     """What an action takes, by the code that ``_code`` gives it."""
     stages = range(len(costs.stages))
     return [costs.seconds(kind, stage) for stage in stages for kind in COMPUTE]
+
+
+def _delays(costs: Costs) -> Iterator[Seconds]:
+    """From a message's last byte to the latest start of what needs it that does not delay it."""
+    yield from (hop.delay for hop in costs.forward)
+    yield from (
+        hop.delay - stage.early
+        for hop, stage in zip(costs.backward, costs.stages[:-1], strict=True)
+    )
 
 
 def _code(action: Action) -> int:

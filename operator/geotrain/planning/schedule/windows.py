@@ -9,10 +9,11 @@ what the link may hand out, because ``costs`` made the transfers with those very
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 
 from geotrain.model.plan import Flow, Interval, Placement, Window
 from geotrain.planning.schedule.costs import IDLE_SHARE, Hop
+from geotrain.planning.schedule.layouts import Layout
 from geotrain.planning.schedule.timeline import Timeline
 from geotrain.units import Seconds
 
@@ -32,7 +33,7 @@ def traffic(timeline: Timeline, placement: Placement) -> Traffic:
     """Flows are numbered from 1: forward hops first, by stage, then by replica."""
     ids = count(1)
     flows, windows, transfers = [], [], {}
-    for hop, ends in enumerate(_ends(timeline.program.stages)):
+    for hop, ends in enumerate(_ends(timeline.program.layout)):
         if timeline.costs.hops[hop].crosses_wan:
             for replica in range(timeline.replicas):
                 flow = _flow(next(ids), timeline.costs.hops[hop], placement, ends, replica)
@@ -43,14 +44,14 @@ def traffic(timeline: Timeline, placement: Placement) -> Traffic:
     return Traffic(tuple(flows), tuple(windows), transfers)
 
 
-def _ends(stages: int) -> Iterator[tuple[int, int]]:
-    """(sending stage, receiving stage) of every hop, in the order of ``Costs.hops``."""
-    yield from ((stage, stage + 1) for stage in range(stages - 1))
-    yield from ((stage + 1, stage) for stage in range(stages - 1))
+def _ends(layout: Layout) -> Iterator[tuple[int, int]]:
+    """(sending device, receiving device) of every hop, in the order of ``Costs.hops``."""
+    yield from pairwise(layout)
+    yield from ((target, source) for source, target in pairwise(layout))
 
 
 def _flow(number: int, hop: Hop, placement: Placement, ends: tuple[int, int], replica: int) -> Flow:
-    source, target = (stage * placement.data for stage in ends)
+    source, target = (device * placement.data for device in ends)
     mates = [source + other for other in range(placement.data) if other != replica]
     return Flow(
         id=number,
