@@ -8,7 +8,8 @@ from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.planning.placement.choose import choose
-from geotrain.planning.schedule import orders
+from geotrain.planning.schedule import compiled, orders
+from geotrain.planning.schedule.compiled_programs import Fast
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
 from geotrain.planning.schedule.timeline import program, replay
 
@@ -43,16 +44,17 @@ def replays() -> None:
     actions = 2 * stages * micro_batches
     report("make_ready_actions_per_second", actions / seconds(lambda: program(order)), "1/s")
     ready = program(order)
-    for name, replicas in (
-        ("replay_actions_per_second", 1),
-        ("replay_turns_actions_per_second", 32),
-    ):
+    fast = Fast(compiled.best(), ready)
+    for name, replicas in (("replay", 1), ("replay_turns", 32)):
         wide = Hop(0.02, 0.02, 5e9, paths=replicas, connections=1, shared=replicas > 1)
         local = Hop(1e-4, 2e-5)
         hops = tuple(wide if b in (19, 39) else local for b in range(stages - 1))
         cost = Costs((StageCosts(1, 0.02, 0.02, 0.02),) * stages, hops, hops)
+        fast.replay(cost, replicas)  # compiles
+        took = seconds(lambda cost=cost, replicas=replicas: fast.replay(cost, replicas))
+        report(f"{name}_actions_per_second", replicas * actions / took, "1/s")
         took = seconds(lambda cost=cost, replicas=replicas: replay(ready, cost, replicas))
-        report(name, replicas * actions / took, "1/s")
+        report(f"{name}_plain_actions_per_second", replicas * actions / took, "1/s")
 
 
 def demo() -> None:

@@ -27,7 +27,7 @@ All times are seconds; those of a ``Timeline`` count from when device 0, which r
 free to start.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
@@ -88,8 +88,8 @@ class Timeline:
     costs: Costs
     replicas: int
     lanes: int
-    ends: list[Seconds]
-    sent: list[Seconds]
+    ends: Sequence[Seconds]
+    sent: Sequence[Seconds]
     steps: tuple[tuple[Seconds, Seconds], ...]
     period: Seconds
 
@@ -97,7 +97,7 @@ class Timeline:
         """The actions of one rank, in order."""
         found = []
         for i in self.program.rows[device]:
-            action, end = self.program.actions[i], self.ends[i * self.lanes + self._lane(replica)]
+            action, end = self.program.actions[i], self._at(self.ends, i, replica)
             begin = end - self.costs.seconds(action.kind, action.stage)
             found.append(Interval(str(action), begin, end))
         return tuple(found)
@@ -110,15 +110,15 @@ class Timeline:
             if self.program.hops[i] == hop:
                 action, end = (
                     self.program.actions[i],
-                    self.sent[i * self.lanes + self._lane(replica)],
+                    self._at(self.sent, i, replica),
                 )
                 send = Action(action.stage, _SENDS[action.kind], action.micro_batch)
                 found.append(Interval(str(send), end - self.costs.hops[hop].occupancy, end))
         return tuple(found)
 
-    def _lane(self, replica: int) -> int:
-        """Which of the replayed replicas stands for ``replica``."""
-        return min(replica, self.lanes - 1)
+    def _at(self, times: Sequence[Seconds], action: int, replica: int) -> Seconds:
+        """A replica's own time, or that of the replayed one that stands for it."""
+        return float(times[action * self.lanes + min(replica, self.lanes - 1)])
 
 
 _SENDS = {
@@ -169,8 +169,11 @@ def replay(
     *,
     representative: bool = False,
     iterations: int = 16,
+    sweep: "Sweeper | None" = None,
 ) -> Timeline:
     """Replay iterations until they repeat, at most so many, and return the last.
+
+    ``sweep`` replays one iteration; None: in plain Python.
 
     ``representative`` replays replica 0 alone, with the turns of the others as gaps in which the
     hop is taken: D times faster, and never slower than the exact replay, because it keeps a part
@@ -178,45 +181,82 @@ def replay(
     """
     shared = any(hop.shared for hop in costs.hops)
     lanes = replicas if shared and not representative else 1
-    start = [0.0] * ready.devices
+    run = _sweep if sweep is None else sweep
+    sweeps: list[Sweep] = []
+
+    def once(start: list[Seconds]) -> Iteration:
+        sweeps.append(run(ready, costs, lanes, start))
+        ends, _, steps = sweeps[-1]
+        return Iteration([end for _, end in steps], _first_starts(ready, costs, ends))
+
+    found = cycle(ready.devices, once, iterations)
+    ends, sent, steps = sweeps[found.slowest]
+    return Timeline(ready, costs, replicas, lanes, ends, sent, tuple(steps), found.period)
+
+
+def _first_starts(ready: Program, costs: Costs, ends: Sequence[Seconds]) -> list[Seconds]:
+    """When each device's first action starts, on the replica where it does so first."""
+    lanes, starts = len(ends) // len(ready.actions), []
+    for row in ready.rows:
+        first = ready.actions[row[0]]
+        end = min(ends[row[0] * lanes : (row[0] + 1) * lanes])
+        starts.append(float(end) - costs.seconds(first.kind, first.stage))
+    return starts
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """By device: when it is ready for the next iteration, and when its first action starts."""
+
+    ends: list[Seconds]
+    starts: list[Seconds]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The mean period of iterations that repeat, and which of all was the slowest of them."""
+
+    period: Seconds
+    slowest: int
+
+
+def cycle(devices: int, once: Callable[[list[Seconds]], Iteration], iterations: int = 16) -> Cycle:
+    """Replay iterations until they repeat, or so many; ``once`` replays one from given times on.
+
+    Where every device, free at the end of the first iteration, would still wait for its message,
+    the next one is the same as the first, in which all were free from the start.
+    """
+    start = [0.0] * devices
     seen: dict[tuple[Seconds, ...], int] = {}
-    sweeps: list[_Sweep] = []
-    while len(sweeps) < iterations:
+    periods: list[Seconds] = []
+    while len(periods) < iterations:
         state = tuple(round(at, _DIGITS) for at in start)
         if state in seen:
             break
-        seen[state] = len(sweeps)
-        ends, sent, steps = _sweep(ready, costs, lanes, start)
-        sweeps.append((ends, sent, steps))
-        after = [end - steps[0][1] for _, end in steps]
-        if not any(start) and _is_unhindered(ready, costs, ends, after):
+        seen[state] = len(periods)
+        found = once(start)
+        periods.append(found.ends[0])
+        after = [end - found.ends[0] for end in found.ends]
+        if not any(start) and all(map(_not_later, after, found.starts)):
             break
         start = after
-    cycle = sweeps[seen.get(tuple(round(at, _DIGITS) for at in start), -1) :]
-    ends, sent, steps = max(cycle, key=lambda sweep: sweep[2][0][1])
-    period = fsum(sweep[2][0][1] for sweep in cycle) / len(cycle)
-    return Timeline(ready, costs, replicas, lanes, ends, sent, tuple(steps), period)
+    begin = seen.get(tuple(round(at, _DIGITS) for at in start), len(periods) - 1)
+    repeated = range(begin, len(periods))
+    return Cycle(fsum(periods[begin:]) / len(repeated), max(repeated, key=lambda i: periods[i]))
 
 
-def _is_unhindered(ready: Program, costs: Costs, ends: list[Seconds], after: list[Seconds]) -> bool:
-    """Whether every device, free at ``after`` in the next iteration, still waits for its message.
-
-    Then the next iteration is the same as this one, in which all were free from the start.
-    """
-    lanes = len(ends) // len(ready.actions)
-    for device, row in enumerate(ready.rows):
-        first = ready.actions[row[0]]
-        end = min(ends[row[0] * lanes : (row[0] + 1) * lanes])
-        if after[device] > end - costs.seconds(first.kind, first.stage) + _SAME:
-            return False
-    return True
+def _not_later(at: Seconds, start: Seconds) -> bool:
+    return at <= start + _SAME
 
 
-_Sweep = tuple[list[Seconds], list[Seconds], list[tuple[Seconds, Seconds]]]
+Sweep = tuple[Sequence[Seconds], Sequence[Seconds], list[tuple[Seconds, Seconds]]]
 """Ends of the actions, last bytes of their messages, begin and end of each device's step."""
 
+Sweeper = Callable[[Program, Costs, int, list[Seconds]], Sweep]
+"""Replays one iteration of so many lanes, whose devices are free from the given times on."""
 
-def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> _Sweep:
+
+def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> Sweep:
     """One iteration. A hop without turns has a link for each replica.
 
     The loops are the planner's running time, so they use plain lists and local names, and one
@@ -224,14 +264,14 @@ def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> _S
     """
     if lanes == 1:
         ends, sent, free = _sweep_one(ready, costs, start)
-        steps = zip(free, free, _after(ready, costs), strict=True)
+        steps = zip(free, free, after_last(ready, costs), strict=True)
     else:
         ends, sent, ranks = _sweep_all(ready, costs, lanes, start)
-        steps = zip(map(max, ranks), map(max, ranks), _after(ready, costs), strict=True)
+        steps = zip(map(max, ranks), map(max, ranks), after_last(ready, costs), strict=True)
     return ends, sent, [(begin, end + after) for begin, end, after in steps]
 
 
-def _after(ready: Program, costs: Costs) -> list[Seconds]:
+def after_last(ready: Program, costs: Costs) -> list[Seconds]:
     """What follows each device's last action: all-reduce and step of all its stages."""
     after = [0.0] * ready.devices
     for device, stage in zip(ready.layout, costs.stages, strict=True):
@@ -242,10 +282,10 @@ def _after(ready: Program, costs: Costs) -> list[Seconds]:
 def _sweep_one(
     ready: Program, costs: Costs, start: list[Seconds]
 ) -> tuple[list[Seconds], list[Seconds], list[Seconds]]:
-    seconds = _seconds(costs)
+    seconds = seconds_by_code(costs)
     hops = [
         (hop.spacing, hop.occupancy, delay, link)
-        for hop, delay, link in zip(costs.hops, _delays(costs), ready.links, strict=True)
+        for hop, delay, link in zip(costs.hops, delays(costs), ready.links, strict=True)
     ]
     free = list(start)
     links = [0.0] * len(hops)
@@ -276,10 +316,10 @@ def _sweep_one(
 def _sweep_all(
     ready: Program, costs: Costs, lanes: int, start: list[Seconds]
 ) -> tuple[list[Seconds], list[Seconds], list[list[Seconds]]]:
-    seconds = _seconds(costs)
+    seconds = seconds_by_code(costs)
     hops = [
         (hop.occupancy, delay, link)
-        for hop, delay, link in zip(costs.hops, _delays(costs), ready.links, strict=True)
+        for hop, delay, link in zip(costs.hops, delays(costs), ready.links, strict=True)
     ]
     turns = [[0] * lanes if hop.shared else list(range(lanes)) for hop in costs.hops]
     free = [[at] * lanes for at in start]
@@ -308,13 +348,13 @@ def _sweep_all(
     return ends, sent, free
 
 
-def _seconds(costs: Costs) -> list[Seconds]:
+def seconds_by_code(costs: Costs) -> list[Seconds]:
     """What an action takes, by the code that ``_code`` gives it."""
     stages = range(len(costs.stages))
     return [costs.seconds(kind, stage) for stage in stages for kind in COMPUTE]
 
 
-def _delays(costs: Costs) -> Iterator[Seconds]:
+def delays(costs: Costs) -> Iterator[Seconds]:
     """From a message's last byte to the latest start of what needs it that does not delay it."""
     yield from (hop.delay for hop in costs.forward)
     yield from (
