@@ -252,10 +252,13 @@ def _link(ends: tuple[str, str], spec: WanLinkSpec, measured: MeasuredLink | Non
     windows = [] if spec.tcp_window is None else [parse_bytes(spec.tcp_window)]
     # What one connection was seen to carry is a window, whoever bounds it.
     windows += [round(r * round_trip / 8) for r in _rates(seen.connection_rate)]
+    capacity = min(_rates(spec.capacity, seen.capacity))
+    if capacity * spec.reservable < 1:
+        raise ValueError("capacity times reservable must be at least 1 bit/s")
     return model.WanLink(
         source=ends[0],
         target=ends[1],
-        capacity=min(_rates(spec.capacity, seen.capacity)),
+        capacity=capacity,
         round_trip=round_trip,
         window=min(windows, default=None),
         per_pod_capacity=min(_rates(spec.per_pod_capacity, seen.per_pod_capacity), default=None),

@@ -19,6 +19,8 @@ from geotrain.api.v1alpha1.fields import Positive, SpecModel
 from geotrain.prefill.profile import LONGEST_KERNEL
 from geotrain.units import Bytes, Seconds, parse_bytes, parse_duration
 
+_LONGEST = 32  # characters, as of the quantities of the custom resources
+
 
 def _reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
     """Reads a quantity; says what would be right for anything else."""
@@ -30,6 +32,8 @@ def _reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
             raise ValueError(f"{value!r} is no quantity; write one like {example}")
         if value.startswith("-"):
             raise ValueError(f"{value} is negative; write 0 or more, like {example}")
+        if len(value) > _LONGEST:
+            raise ValueError(f"a quantity of {len(value)} characters; write one like {example}")
         return parse(value)
 
     return BeforeValidator(read)

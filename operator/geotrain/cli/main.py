@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from geotrain import __version__
-from geotrain.cli import plan, timeline
+from geotrain.cli import plan, timeline, topology
 from geotrain.errors import GeotrainError
 
 FAULT: Final = 2
@@ -48,6 +48,7 @@ app = typer.Typer(
 )
 app.command("plan")(plan.plan)
 app.command("timeline")(timeline.timeline)
+app.add_typer(topology.app, name="topology")
 
 
 @app.callback()

@@ -1,5 +1,6 @@
 """Manifests from files: what ``kubectl apply -f`` takes, read without a cluster."""
 
+import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,8 @@ GPUS: Final = "geotrain.io/gpus"
 """Annotation of a DataCenter in a file: its free GPUs, where no cluster filled in the status."""
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
+_GPU_DIGITS: Final = 9
+_LARGEST: Final = 2**63 - 1
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -153,7 +156,27 @@ def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]
             for item in items if isinstance(items, list) else [document]:
                 if not isinstance(item, Mapping):
                     raise InputError(f"{place}: an item is not a Kubernetes object")
+                fault = _foreign_to_json(item)
+                if fault:
+                    raise InputError(f"{place}: {fault}")
                 yield place, item
+
+
+def _foreign_to_json(document: Any) -> str:
+    """What YAML may say and an API server would refuse, as a sentence, or ''."""
+    seen: set[int] = set()  # YAML's aliases can repeat a part, and even put it into itself
+    left = [("", document)]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, Mapping | list) and id(value) not in seen:
+            seen.add(id(value))
+            inner = value.items() if isinstance(value, Mapping) else enumerate(value)
+            left += [(f"{path}.{key}".removeprefix("."), each) for key, each in inner]
+        elif isinstance(value, float) and not math.isfinite(value):
+            return f"{path}: {value} is no number; write a finite one"
+        elif isinstance(value, int) and abs(value) > _LARGEST:
+            return f"{path}: the number is larger than 64 bits can hold"
+    return ""
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
@@ -166,12 +189,14 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def _load(path: Path) -> list[Any]:
     try:
-        return list(yaml.load_all(_text(path), Loader=_LOADER))
-    except yaml.YAMLError as error:
+        return list(yaml.load_all(text_of(path), Loader=_LOADER))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # A ValueError comes from a date or number that looks like one and is none.
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """A file's text, of standard input for ``-``. Raises InputError that names it."""
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -205,8 +230,9 @@ def _reserved(links: Iterable[WanLink], job: str) -> dict[tuple[str, str], BitsP
 
 def _count(center: DataCenter) -> int:
     text = center.metadata.annotations[GPUS]
-    if not text.isdecimal():
+    if not (text.isdecimal() and len(text) <= _GPU_DIGITS):
         raise InputError(
-            f"DataCenter {center.name}: annotation {GPUS} is {text!r}; write a whole number"
+            f"DataCenter {center.name}: annotation {GPUS} is {text!r}; write a whole number of at"
+            f" most {_GPU_DIGITS} digits"
         )
     return int(text)

@@ -123,3 +123,10 @@ def test_a_hub_without_data_centres_is_said_as_such(run, cluster):
     for each in documents("topology.yaml")[:3]:
         cluster.vanish(hub.DATA_CENTERS, "", each["metadata"]["name"])
     assert "there is no DataCenter" in str(run("--topology", "cluster").exception)
+
+
+def test_a_profile_file_leaves_nothing_to_ask(run, cluster, tmp_path):
+    profile = tmp_path / "profile.json"
+    profile.write_text(documents("job.yaml")[1]["data"]["profile.json"])
+    answer(run("--topology", "cluster", "--profile", profile))
+    assert {verb for verb, _, _ in cluster.calls} == {"list"}

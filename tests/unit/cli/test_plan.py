@@ -75,6 +75,21 @@ def test_price_and_a_single_data_centre_are_reported(tmp_path):
     assert json.loads(run(*JOB, "--topology", places, "-o", "json").stdout)["links"] == []
 
 
+def test_a_job_that_takes_no_time_is_planned(tmp_path):
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(
+        "layers: [{count: 6, forward: 0s, inputGradient: 0s, weightGradient: 0s}]\n"
+        "boundaryBytes: '0'\n"
+    )
+    places = tmp_path / "topology.yaml"
+    text = (DATA / "topology.yaml").read_text().split("---")[1]
+    places.write_text(text.replace('"4"', '"12"'))
+    job = replaced(tmp_path, "job.yaml", "pipeline: 6", "pipeline: 1")
+    command = ["plan", "-f", job, "--topology", places, "--profile", profile]
+    assert run(*command).exit_code == 0
+    assert json.loads(run(*command, "-o", "json").stdout)["speedup"] is None
+
+
 def test_where_memory_rules_out_the_baseline_there_is_no_speedup(tmp_path):
     job = replaced(tmp_path, "job.yaml", "batch:", "schedule: {memoryPerGpu: 12360Mi}\n  batch:")
     command = ["plan", "-f", job, *TOPOLOGY]
@@ -153,6 +168,37 @@ def test_no_plan_says_which_data_centre_lacks_what(tmp_path):
     assert json.loads(answer.stdout)["reasons"][0]["code"] == "NoFeasiblePlacement"
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "code", "sentence"),
+    [
+        ("job.yaml", "data: 2", "data: 3", "InvalidParallelism", "32 samples does not divide"),
+        ("job.yaml", "global: 32", "global: 100000000", "InvalidParallelism", "4000000 that can"),
+        (
+            "topology.yaml",
+            "kind: WanLink",
+            "kind: Other",
+            "LinkMissing",
+            "there is no WanLink from",
+        ),
+    ],
+)
+def test_what_no_data_centre_could_help_is_wrong_input(tmp_path, name, old, new, code, sentence):
+    paths = {each: DATA / each for each in ("job.yaml", "topology.yaml")}
+    paths[name] = replaced(tmp_path, name, old, new)
+    result = run("plan", "-f", paths["job.yaml"], "--topology", paths["topology.yaml"])
+    assert result.exit_code == 2
+    assert f"no plan: {code}" in result.stderr
+    assert sentence in " ".join(result.stderr.split())
+
+
+def test_a_huge_batch_and_huge_data_centres_are_searched_at_once(tmp_path):
+    """Degrees are found among the batch's divisors, not counted up to the number of GPUs."""
+    job = replaced(tmp_path, "job.yaml", "data: 2", "data: auto")
+    job.write_text(job.read_text().replace("global: 32", "global: 999999937"))
+    places = replaced(tmp_path, "topology.yaml", 'gpus: "4"', 'gpus: "999999999"')
+    assert run("plan", "-f", job, "--topology", places).exit_code == 2
+
+
 def fault(*arguments):
     result = run(*arguments)
     assert isinstance(result.exception, InputError), result.output
@@ -183,6 +229,22 @@ def replaced(tmp_path, name, old, new):
         ("topology.yaml", 'annotations: {geotrain.io/gpus: "4"}', "{}", "is not YAML"),
         ("topology.yaml", "status: {gpus", "status: {x", "no free GPUs are known"),
         ("topology.yaml", "capacity: 100M,", "capacity: fast,", "bits per second"),
+        ("topology.yaml", "capacity: 100M,", 'capacity: "0",', "write a rate above 0, like 5G"),
+        ("topology.yaml", "capacity: 100M,", "capacity: 100,", "write text, in quotes where YAML"),
+        ("topology.yaml", "capacity: 100M,", "", "spec.capacity: Field required"),
+        ("topology.yaml", "capacity: 100M,", "capacity: 100M, reservable: .nan,", "nan is no num"),
+        ("topology.yaml", "capacity: 100M,", "capacity: 100M, reservable: 1e-300,", "1 bit/s"),
+        ("topology.yaml", "capacity: 100M,", "capacity: 100M, reserveable: 1,", "spec.reserveable"),
+        ("topology.yaml", "44ms", "-44ms", "write a duration like 40ms"),
+        ("topology.yaml", 'gpus: "4"', 'gpus: "9999999999"', "of at most 9 digits"),
+        ("topology.yaml", 'gpus: "4"', 'gpus: "-4"', "is '-4'; write a whole number"),
+        ("job.yaml", "global: 32", "global: 0", "greater than or equal to 1"),
+        ("job.yaml", "global: 32", "global: 1000000000000", "less than or equal to 1000000000"),
+        ("job.yaml", "global: 32", f"global: {10**30}", "larger than 64 bits can hold"),
+        ("job.yaml", "global: 32", "global: 2026-13-45", "is not YAML: month must be in 1..12"),
+        ("job.yaml", "global: 32", "global: " + "[" * 5000, "is not YAML"),
+        ("job.yaml", '"2.586ms"', f'"{"9" * 400}s"', "a quantity of 401 characters; write one"),
+        ("job.yaml", '"2.586ms"', "NaN", "nan is no quantity"),
     ],
 )
 def test_wrong_input_is_one_sentence(tmp_path, name, old, new, sentence):
@@ -204,6 +266,8 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     (tmp_path / "profile.yaml").write_text("[]\n")
     assert "must hold one profile" in fault(*JOB, *TOPOLOGY, "--profile", tmp_path / "profile.yaml")
     assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--csv", "/no/where.csv")
+    assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--gantt", "/no/where.png")
+    assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--gantt", "/no/where.html")
     assert ".xyz is no format to draw in; name it .png" in fault(
         *JOB, *TOPOLOGY, "--gantt", tmp_path / "chart.xyz"
     )

@@ -85,8 +85,8 @@ ResourceName = Annotated[
     _text(RESOURCE_PATTERN, "write an extended resource like nvidia.com/gpu", 253),
 ]
 Url = Annotated[str, _text(URL_PATTERN, "write a URL like http://decode.team-a.svc:8000", 2048)]
-Share = Annotated[float, Field(gt=0, le=1)]
-Price = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 

@@ -47,13 +47,13 @@ Auto = Annotated[
 class TrainingModel(SpecModel):
     """The shape of a dense decoder, from which costs are estimated where nothing is measured."""
 
-    layers: Positive
+    layers: Annotated[int, Field(ge=1, le=10_000)]
     """Transformer layers."""
-    hidden_size: Positive
+    hidden_size: Annotated[int, Field(ge=1, le=2**20)]
     """Width of a layer."""
-    sequence_length: Positive
+    sequence_length: Annotated[int, Field(ge=1, le=2**30)]
     """Tokens of one sample."""
-    vocabulary_size: Positive
+    vocabulary_size: Annotated[int, Field(ge=1, le=2**30)]
     """Entries of the token embedding; the last stage also computes the output over them."""
     parameter_dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Type of weights and activations (default bfloat16); sets memory and bytes over the WAN."""
@@ -90,7 +90,7 @@ class Batch(SpecModel):
         )
     )
 
-    global_: Positive = Field(alias="global")
+    global_: Annotated[int, Field(ge=1, le=10**9)] = Field(alias="global")
     """Samples of one iteration over all replicas."""
     micro: Positive = 1
     """Samples of one micro-batch, the unit that flows through the pipeline (default 1)."""

@@ -187,6 +187,8 @@ def explain(error: ValidationError) -> str:
 
 
 def _sentence(error: ErrorDetails) -> str:
+    if error["type"] == "string_type":
+        return "write text, in quotes where YAML would read a number"
     pattern = error.get("ctx", {}).get("pattern")
     return MESSAGES.get(str(pattern), error["msg"].removeprefix("Value error, "))
 

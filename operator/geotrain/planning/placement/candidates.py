@@ -20,6 +20,8 @@ from geotrain.model.workload import Workload
 from geotrain.units import Seconds, transfer_time
 
 _MOST_REORDERED = 6
+_MOST_ACTIONS = 4_000_000
+"""Forwards and backwards of one replica that a replay can be asked for: some minutes in Python."""
 
 Segments = tuple[tuple[str, int], ...]
 
@@ -112,12 +114,30 @@ def _input_faults(workload: Workload) -> Iterator[Reason]:
         )
     elif workload.data is not None and not workload.micro_batches(workload.data):
         yield _indivisible(workload)
+    else:
+        yield from _too_long(workload)
     fixed = sum(count for _, count in workload.fixed)
     if workload.placement == "Fixed" and fixed != workload.pipeline:
         yield Reason(
             "InvalidParallelism",
             f"the placement fixes {fixed} stages, but the pipeline has {workload.pipeline}",
         )
+
+
+def _too_long(workload: Workload) -> Iterator[Reason]:
+    """Whether even the shortest iteration of a replica has too many actions to replay."""
+    most = workload.data or workload.global_batch // workload.micro_batch or 1
+    actions = _actions(workload, most)
+    if actions > _MOST_ACTIONS:
+        yield Reason(
+            "InvalidParallelism",
+            f"{actions} forwards and backwards a replica are more than the {_MOST_ACTIONS} that can"
+            " be replayed; use larger micro-batches or more replicas",
+        )
+
+
+def _actions(workload: Workload, data: int) -> int:
+    return 2 * workload.pipeline * workload.micro_batches(data)
 
 
 def _indivisible(workload: Workload) -> Reason:
@@ -155,7 +175,18 @@ def _degrees(centers: Sequence[DataCenter], workload: Workload) -> list[int]:
         return [workload.data]
     gpus = sum(center.gpus for center in centers)
     most = max(1, gpus // (workload.tensor * workload.pipeline))
-    return [data for data in range(1, most + 1) if workload.micro_batches(data)]
+    return [
+        data
+        for data in _divisors(workload.global_batch // workload.micro_batch)
+        if data <= most
+        and workload.micro_batches(data)
+        and _actions(workload, data) <= _MOST_ACTIONS
+    ]
+
+
+def _divisors(number: int) -> list[int]:
+    small = [n for n in range(1, math.isqrt(number) + 1) if not number % n]
+    return sorted({*small, *(number // n for n in small)})
 
 
 def _placements(

@@ -67,7 +67,7 @@ def lanes(plan: Plan) -> tuple[Lane, ...]:
         waits[bubble.rank].append(Bar(BarKind.BUBBLE, bubble.begin, bubble.end))
     for rank, actions in enumerate(plan.compute):
         bars = [*map(action_bar, actions), *waits[rank], *_steps(plan, rank)]
-        name = f"stage {plan.stage_of(rank)} replica {plan.replica_of(rank)}"
+        name = f"{_stages(actions)} replica {plan.replica_of(rank)}"
         center = plan.data_center_of(rank)
         rows[center].append(Lane(name, center, plan.replica_of(rank), _ordered(bars)))
     owned = defaultdict(list)
@@ -80,6 +80,12 @@ def lanes(plan: Plan) -> tuple[Lane, ...]:
         name = f"to {flow.target_data_center} replica {replica}"
         rows[center].append(Lane(name, center, replica, _ordered(bars)))
     return tuple(lane for center in rows.values() for lane in center)
+
+
+def _stages(actions: tuple[Interval, ...]) -> str:
+    """The stages of a rank, of which it may run several."""
+    stages = sorted({parse_action(each.label).stage for each in actions})
+    return f"stage{'s' * (len(stages) > 1)} {', '.join(map(str, stages))}"
 
 
 def action_bar(interval: Interval) -> Bar:

@@ -82,10 +82,8 @@ def _arrows(
     """From the end of the maker over the transfer to the first action that needs the message."""
     send = parse_action(sent.label)
     to = send.stage + (1 if send.kind == Kind.SEND_FORWARD else -1)
-    made = _find(ranks[flow.source], send.stage, send)
-    used = _find(ranks[flow.target], to, send)
-    if made is None or used is None:
-        return
+    made = _interval(ranks[flow.source], send.stage, send)
+    used = _interval(ranks[flow.target], to, send)
     last = max(made.begin, made.end - _INSIDE)
     at = {"s": (pids[0], flow.source, last), "t": (pids[0], thread, sent.begin),
           "f": (pids[1], flow.target, used.begin)}  # fmt: skip
@@ -96,9 +94,10 @@ def _arrows(
         }  # fmt: skip
 
 
-def _find(rank: dict[Action, Interval], stage: int, send: Action) -> Interval | None:
+def _interval(rank: dict[Action, Interval], stage: int, send: Action) -> Interval:
+    """What makes the message at its sender, and what needs it at its receiver."""
     wanted = (Action(stage, kind, send.micro_batch) for kind in _MAKERS[send.kind])
-    return next((rank[action] for action in wanted if action in rank), None)
+    return next(rank[action] for action in wanted if action in rank)
 
 
 def _thread(pid: int, tid: int, name: str) -> Iterator[Event]:
