@@ -25,7 +25,7 @@ _COLORS: Final = {
     BarKind.WEIGHT_GRADIENT: ("#7a4fa3", "#bfa3dd"),
     BarKind.STEP: ("#8a8f98", "#8a8f98"),
     BarKind.TRANSFER: ("#d9822b", "#f4bd7a"),
-    BarKind.WINDOW: ("#fff3d6", "#fff3d6"),
+    BarKind.WINDOW: ("#f7e3ae", "#f7e3ae"),
     BarKind.BUBBLE: ("#e4e4e8", "#e4e4e8"),
 }
 _LABELS: Final = {
@@ -35,6 +35,7 @@ _LABELS: Final = {
 _HEIGHTS: Final = {BarKind.TRANSFER: 0.5}
 _OTHER_HEIGHT: Final = 0.8
 _MOST_LANES: Final = 48
+_MOST_EDGED: Final = 400
 _LEAST_LABEL: Final = 0.012  # of the period: narrower bars have no room for a number
 
 
@@ -71,7 +72,11 @@ def _shown(plan: Plan) -> list[Lane]:
 
 
 def _draw_lane(axes: Axes, number: int, lane: Lane, period: float) -> None:
-    """One row. Bars that look alike are one artist, which draws several times faster."""
+    """One row. Bars that look alike are one artist, which draws several times faster.
+
+    Where bars are so many that edges and hatches would hide them, they go without.
+    """
+    is_dense = len(lane.bars) > _MOST_EDGED
     alike: dict[tuple[BarKind, int], list[Bar]] = {}
     for bar in lane.bars:
         alike.setdefault((bar.kind, bar.micro_batch % 2), []).append(bar)
@@ -82,8 +87,8 @@ def _draw_lane(axes: Axes, number: int, lane: Lane, period: float) -> None:
             (number - height / 2, height),
             facecolors=_COLORS[kind][shade],
             edgecolor="#c9a227" if kind == BarKind.WINDOW else "white",
-            linewidth=0.3,
-            hatch="////" if kind == BarKind.BUBBLE else None,
+            linewidth=0.0 if is_dense else 0.3,
+            hatch="////" if kind == BarKind.BUBBLE and not is_dense else None,
         )
         for bar in bars:
             if bar.label and bar.end - bar.begin >= _LEAST_LABEL * period:

@@ -1,7 +1,7 @@
 "use strict";
 // One iteration on a canvas. Times are nanoseconds, positions CSS pixels. Only what is on screen is
-// drawn: in each row a binary search finds the first bar in view, and bars that are narrower than
-// a pixel share the pixel, so a frame costs rows x pixels however many actions there are.
+// drawn: in each row a binary search finds the first bar in view. Of bars that are narrower than a
+// pixel the one kind that fills most of the pixel is drawn, and equal pixels are drawn at once.
 (() => {
   const STRIDE = 4, ROW = 20, HEAD = 22, AXIS = 26, LEAST_SPAN = 100;
   const COLORS = {
@@ -10,7 +10,7 @@
     "input gradient": ["#2c8a4b", "#86cc9b"],
     "weight gradient": ["#7a4fa3", "#bfa3dd"],
     "all-reduce and optimizer": ["#8a8f98", "#8a8f98"],
-    "bubble": ["#e2e5ea", "#e2e5ea"],
+    "bubble": ["var(--bubble)", "var(--bubble)"],
     "transfer": ["#d9822b", "#f4bd7a"],
     "window": ["#f7e3ae", "#f7e3ae"],
   };
@@ -26,6 +26,7 @@
 
   const byId = (id) => document.getElementById(id);
   const chart = JSON.parse(byId("data").textContent);
+  const WINDOW = chart.kinds.indexOf("window");
   const canvas = byId("chart"), tip = byId("tip"), status = byId("status");
   const pen = canvas.getContext("2d");
   const actions = chart.labels.map((text) => {
@@ -44,13 +45,14 @@
   function unpack(lane) {
     const count = lane.bars.length / STRIDE;
     const made = {
-      name: lane.name, dataCenter: lane.dataCenter, count,
+      name: lane.name, dataCenter: lane.dataCenter, count, hasWindows: false,
       begin: new Float64Array(count), end: new Float64Array(count), reach: new Float64Array(count),
       kind: new Uint8Array(count), label: new Int32Array(count),
     };
     let reach = 0;
     for (let i = 0; i < count; i++) {
       const [begin, length, kind, label] = lane.bars.slice(i * STRIDE, (i + 1) * STRIDE);
+      made.hasWindows ||= kind === WINDOW;
       made.begin[i] = begin;
       made.end[i] = begin + length;
       made.reach[i] = reach = Math.max(reach, begin + length);
@@ -155,7 +157,7 @@
 
   function colors() {
     const style = getComputedStyle(document.documentElement);
-    const names = ["back", "text", "faint", "line", "band", "select"];
+    const names = ["back", "text", "faint", "line", "band", "select", "bubble"];
     return Object.fromEntries(names.map((n) => [n, style.getPropertyValue(`--${n}`).trim()]));
   }
 
@@ -191,42 +193,74 @@
     pen.beginPath();
     pen.rect(gutter, AXIS, plotWidth(), tall - AXIS);
     pen.clip();
-    drawBars(row.lane, y);
+    drawBars(row.lane, y, ink);
     for (const mark of [hovered, selected]) {
       if (mark && mark.row === row) outline(mark, y, mark === selected ? ink.select : ink.text);
     }
     pen.restore();
   }
 
-  function drawBars(lane, y) {
-    const last = chart.kinds.map(() => -1);
-    for (let i = firstEndingAfter(lane, view.from); i < lane.count && lane.begin[i] < view.to; i++) {
-      const kind = lane.kind[i];
-      if (!shown[kind]) continue;
-      const left = toX(lane.begin[i]), wide = toX(lane.end[i]) - left;
-      if (wide < 1) {
-        const pixel = Math.floor(left);
-        if (last[kind] === pixel) continue;
-        last[kind] = pixel;
-        bar(lane, i, pixel, 1, y);
-      } else {
-        bar(lane, i, left, wide > 4 ? wide - 1 : wide, y);
-      }
-    }
+  // Windows lie below the transfers that they contain.
+  function drawBars(lane, y, ink) {
+    if (lane.hasWindows) drawLayer(lane, y, ink, true);
+    drawLayer(lane, y, ink, false);
   }
 
-  function bar(lane, i, left, wide, y) {
-    const kind = chart.kinds[lane.kind[i]], action = actions[lane.label[i]];
-    const inset = kind === "transfer" ? 5 : kind === "window" ? 1 : 2;
+  function drawLayer(lane, y, ink, below) {
+    const thin = thinBars((kind, from, to) => fill(kind, 0, from, to, y, ink));
+    for (let i = firstEndingAfter(lane, view.from); i < lane.count && lane.begin[i] < view.to; i++) {
+      const kind = lane.kind[i];
+      if (!shown[kind] || (kind === WINDOW) !== below) continue;
+      const left = toX(lane.begin[i]), wide = toX(lane.end[i]) - left;
+      if (wide < 1) {
+        thin.add(kind, left, wide);
+      } else {
+        thin.flush();
+        bar(lane, i, left, left + (wide > 4 ? wide - 1 : wide), y, ink);
+      }
+    }
+    thin.flush();
+  }
+
+  function thinBars(paint) {
+    const weights = new Float64Array(chart.kinds.length);
+    let pixel = -1, run = null;
+    const settle = () => {
+      if (pixel < 0) return;
+      const kind = weights.indexOf(Math.max(...weights));
+      weights.fill(0);
+      if (run && run.kind === kind && run.to === pixel) run.to++;
+      else { paintRun(); run = { kind, from: pixel, to: pixel + 1 }; }
+      pixel = -1;
+    };
+    const paintRun = () => { if (run) paint(run.kind, run.from, run.to); run = null; };
+    return {
+      add(kind, left, wide) {
+        const at = Math.max(0, Math.floor(left));
+        if (at !== pixel) { settle(); pixel = at; }
+        weights[kind] += wide + 1e-9;
+      },
+      flush() { settle(); paintRun(); },
+    };
+  }
+
+  function bar(lane, i, left, right, y, ink) {
+    const kind = lane.kind[i], action = actions[lane.label[i]];
     // Far outside the canvas, coordinates lose precision: cut to what can be seen.
-    const from = Math.max(left, gutter - 2), to = Math.min(left + wide, width + 2);
-    pen.fillStyle = COLORS[kind][action ? action.micro % 2 : 0];
+    const from = Math.max(left, gutter - 2), to = Math.min(right, width + 2);
+    fill(kind, action ? action.micro % 2 : 0, from, to, y, ink);
+    if (action && to - from > 12) label(action, from, to, y, action.micro % 2 === 0);
+  }
+
+  function fill(kind, shade, from, to, y, ink) {
+    const name = chart.kinds[kind];
+    const inset = name === "transfer" ? 5 : name === "window" ? 1 : 2;
+    pen.fillStyle = name === "bubble" ? ink.bubble : COLORS[name][shade];
     pen.fillRect(from, y + inset, to - from, ROW - 2 * inset);
-    if (kind === "bubble" && hatch && to - from > 3) {
+    if (name === "bubble" && to - from > 3) {
       pen.fillStyle = hatch;
       pen.fillRect(from, y + inset, to - from, ROW - 2 * inset);
     }
-    if (action && to - from > 12) label(action, from, to, y, action.micro % 2 === 0);
   }
 
   function label(action, from, to, y, dark) {
@@ -454,7 +488,7 @@
     const tile = document.createElement("canvas");
     tile.width = tile.height = 6;
     const brush = tile.getContext("2d");
-    brush.strokeStyle = "#b9bfc9";
+    brush.strokeStyle = "#9aa1ad66";
     brush.beginPath();
     for (const shift of [-6, 0, 6]) { brush.moveTo(shift, 6); brush.lineTo(shift + 6, 0); }
     brush.stroke();
