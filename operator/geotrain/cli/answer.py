@@ -20,6 +20,7 @@ NO_PLAN: Final = 1
 WRONG_INPUT: Final = 2
 """Exit code where job and topology contradict each other: no data centre could ever help."""
 
+_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _CONTRADICTIONS: Final = {
     "InvalidParallelism",
     "UnknownDataCenter",
@@ -55,7 +56,7 @@ def print_document(content: Mapping[str, object], output: Output) -> None:
     if output == Output.JSON:
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
     else:
-        typer.echo(yaml.safe_dump(content, sort_keys=False), nl=False)
+        typer.echo(yaml.dump(content, Dumper=_DUMPER, sort_keys=False), nl=False)
 
 
 def refuse(answer: Infeasible, output: Output) -> NoReturn:

@@ -40,10 +40,25 @@ _LEAST_LABEL: Final = 0.012  # of the period: narrower bars have no room for a n
 
 
 def draw(plan: Plan, path: Path) -> None:
-    """Write the chart. Raises InputError where matplotlib does not know the file's suffix."""
+    """Write the chart. Raises InputError for an unknown suffix, OSError where it cannot be written.
+
+    Both are found out before the drawing, which may take seconds.
+    """
     mpl.use("Agg")
     rows = _shown(plan)
     figure = Figure(figsize=(18, 1.8 + 0.32 * len(rows)), dpi=120, layout="constrained")
+    form = path.suffix.removeprefix(".")
+    if form not in figure.canvas.get_supported_filetypes():
+        raise InputError(
+            f"{path}: {path.suffix or 'no suffix'} is no format to draw in; name it .png, .svg,"
+            " .pdf or .html"
+        )
+    with path.open("wb") as file:
+        _fill(figure, plan, rows)
+        figure.savefig(file, format=form)
+
+
+def _fill(figure: Figure, plan: Plan, rows: Sequence[Lane]) -> None:
     axes = figure.add_subplot()
     for number, lane in enumerate(rows):
         _draw_lane(axes, number, lane, plan.iteration)
@@ -56,13 +71,6 @@ def draw(plan: Plan, path: Path) -> None:
     kinds = [kind for kind in _COLORS if any(bar.kind == kind for row in rows for bar in row.bars)]
     handles = [Patch(facecolor=_COLORS[k][0], label=_LABELS.get(k, str(k))) for k in kinds]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    try:
-        figure.savefig(path)
-    except ValueError as error:
-        suffix = path.suffix or "no suffix"
-        raise InputError(
-            f"{path}: {suffix} is no format to draw in; name it .png, .svg, .pdf or .html"
-        ) from error
 
 
 def _shown(plan: Plan) -> list[Lane]:

@@ -268,7 +268,7 @@ def test_files_that_cannot_be_read_or_written_are_named(tmp_path):
     assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--csv", "/no/where.csv")
     assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--gantt", "/no/where.png")
     assert "cannot be written: No such file" in fault(*JOB, *TOPOLOGY, "--gantt", "/no/where.html")
-    assert ".xyz is no format to draw in; name it .png" in fault(
+    assert ".xyz is no format to draw in; name it" in fault(
         *JOB, *TOPOLOGY, "--gantt", tmp_path / "chart.xyz"
     )
 
