@@ -18,7 +18,7 @@ Cell = tuple[Action, ...]
 
 COMPUTE = (Kind.FORWARD, Kind.BACKWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
 
-_ACTION = re.compile(r"(\d{1,6})(SEND_F|RECV_F|SEND_B|RECV_B|BW|[FBIW])(\d{1,6})")
+_ACTION = re.compile(r"([0-9]{1,6})(SEND_F|RECV_F|SEND_B|RECV_B|BW|[FBIW])([0-9]{1,6})")
 _OVERLAP = re.compile(r"\(([^();]+);([^();]+)\)OVERLAP_F_B")
 _WHOLE_BACKWARD = "BW"
 _TO_LEGACY = {Kind.INPUT_GRADIENT: "B", Kind.BACKWARD: _WHOLE_BACKWARD}

@@ -47,8 +47,61 @@ def _gaps(
         whole = begin // period * period
         pieces.append((begin - whole, end - whole))
         pieces.append((begin - whole - period, end - whole - period))
+    yield from _between(sorted(pieces), period)
+
+
+def spans(timeline: Timeline) -> tuple[Seconds, ...]:
+    """From each device's first start to its last end (replica 0), all-reduce and step left out."""
+    found = []
+    for row in timeline.program.rows:
+        first, last = row[0] * timeline.lanes, row[-1] * timeline.lanes
+        action = timeline.program.actions[row[0]]
+        begin = timeline.ends[first] - timeline.costs.seconds(action.kind, action.stage)
+        found.append(timeline.ends[last] - begin)
+    return tuple(found)
+
+
+def longest_span(timeline: Timeline) -> Seconds:
+    """The span of the device that takes longest."""
+    return max(spans(timeline))
+
+
+def bubble_ratio(timeline: Timeline) -> float:
+    """What the longest span has of bubbles: 1 - m (F + I + W) / span, as the zero-bubble papers.
+
+    Where devices differ, the busiest one's work counts. 0 where nothing takes any time.
+    """
+    work = [0.0] * timeline.program.devices
+    for action in timeline.program.actions:
+        device = timeline.program.layout[action.stage]
+        work[device] += timeline.costs.seconds(action.kind, action.stage)
+    span = longest_span(timeline)
+    return max(0.0, 1 - max(work) / span) if span else 0.0
+
+
+def waits(timeline: Timeline) -> tuple[tuple[tuple[Seconds, Seconds], ...], ...]:
+    """By device, when it waits between the start of one iteration and the end of its last action.
+
+    The iteration is taken alone: replica 0, from time 0 until no device has an action left.
+    """
+    end = makespan(timeline)
+    found = []
+    for device in range(timeline.program.devices):
+        busy = ((work.begin, work.end) for work in timeline.compute(device, 0))
+        found.append(tuple(_between(busy, end)))
+    return tuple(found)
+
+
+def makespan(timeline: Timeline) -> Seconds:
+    """When the last action of the iteration ends."""
+    return max(timeline.ends)
+
+
+def _between(
+    busy: Iterable[tuple[Seconds, Seconds]], end: Seconds
+) -> Iterator[tuple[Seconds, Seconds]]:
     free = 0.0
-    for begin, end in [*sorted(pieces), (period, period)]:
+    for begin, until in [*busy, (end, end)]:
         if begin - free > _LEAST:
             yield free, begin
-        free = max(free, end)
+        free = max(free, until)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from geotrain.model.plan import Kind, Order, Plan
+from geotrain.model.plan import Interval, Kind, Order, Plan
 from geotrain.planning.schedule.actions import parse_action
+from geotrain.units import Seconds
 
 _AROUND = 8
 
@@ -42,35 +43,50 @@ def row_name(order: Order) -> str:
     return "rank" if any(len({action.stage for action in row}) > 1 for row in order) else "stage"
 
 
-def time_grid(plan: Plan, columns: int = 100) -> str:
-    """One iteration of replica 0: a row a stage, a column a slice of time.
+def rows_in_time(
+    rows: Sequence[tuple[str, Sequence[Interval]]], length: Seconds, columns: int = 100
+) -> str:
+    """Actions over time: a row each with its name, a column a slice of ``length``.
 
     A forward is the lower-case letter of its micro-batch (a, b, …, and again after z), a backward
-    the upper-case one, waiting ``.``. A slice shows what fills most
-    of it.
+    or input gradient the upper-case one, a weight gradient ``+``, waiting ``.``. A slice shows
+    what fills most of it.
     """
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(
+        f"{name:<{width}} {_slices(intervals, length, columns)}" for name, intervals in rows
+    )
+
+
+def _slices(intervals: Sequence[Interval], length: Seconds, columns: int) -> str:
+    slice_length = length / columns
+    filled = ["."] * columns
+    most = [slice_length / 2] * columns
+    for interval in intervals:
+        first = int(interval.begin / slice_length)
+        last = min(int(interval.end / slice_length), columns - 1)
+        for column in range(first, last + 1):
+            begin = max(interval.begin, column * slice_length)
+            covered = min(interval.end, (column + 1) * slice_length) - begin
+            if covered >= most[column]:
+                most[column], filled[column] = covered, _letter(interval.label)
+    return "".join(filled)
+
+
+def time_grid(plan: Plan, columns: int = 100) -> str:
+    """One iteration of replica 0: a row a stage, read as ``rows_in_time``."""
     if not plan.iteration:
         return "nothing takes any time"
-    slice_length = plan.iteration / columns
-    names = [f"{plan.placement.data_center_of(s)} {s}" for s in range(plan.placement.stages)]
-    width = max(map(len, names))
-    lines = []
-    for stage, name in enumerate(names):
-        filled = ["."] * columns
-        most = [slice_length / 2] * columns
-        for interval in plan.compute[stage * plan.placement.data]:
-            first = int(interval.begin / slice_length)
-            last = min(int(interval.end / slice_length), columns - 1)
-            for column in range(first, last + 1):
-                begin = max(interval.begin, column * slice_length)
-                covered = min(interval.end, (column + 1) * slice_length) - begin
-                if covered >= most[column]:
-                    most[column], filled[column] = covered, _letter(interval.label)
-        lines.append(f"{name:<{width}} {''.join(filled)}")
-    return "\n".join(lines)
+    rows = [
+        (f"{plan.placement.data_center_of(s)} {s}", plan.compute[s * plan.placement.data])
+        for s in range(plan.placement.stages)
+    ]
+    return rows_in_time(rows, plan.iteration, columns)
 
 
 def _letter(label: str) -> str:
     action = parse_action(label)
+    if action.kind == Kind.WEIGHT_GRADIENT:
+        return "+"
     letter = chr(ord("a") + action.micro_batch % 26)
     return letter if action.kind == Kind.FORWARD else letter.upper()

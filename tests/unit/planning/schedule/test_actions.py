@@ -1,3 +1,4 @@
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,8 @@ from hypothesis import strategies as st
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Action, Kind
-from geotrain.planning.schedule import actions, orders
+from geotrain.planning.schedule import actions, checks, orders
+from geotrain.planning.schedule.timeline import program
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -77,3 +79,32 @@ def test_an_order_has_one_stage_a_row():
 def test_compute_only_drops_messages():
     order = actions.read_order("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
     assert actions.write_order(actions.compute_only(order)) == "0F0,0B0\n1F0,1B0\n"
+
+
+CELLS = st.one_of(
+    st.builds(Action, st.integers(0, 3), st.sampled_from(Kind), st.integers(0, 3)).map(str),
+    st.sampled_from(["", " ", "(0F1;1B0)OVERLAP_F_B", "0BW0", "(0F1)", "F", "0F", "99999999F1"]),
+    st.text(st.characters(codec="utf-8"), max_size=6),
+)
+
+
+@given(st.lists(st.lists(CELLS, max_size=5), max_size=4))
+def test_any_text_is_a_sound_table_or_refused_in_one_sentence(rows):
+    text = "\n".join(",".join(row) for row in rows)
+    try:
+        table = actions.parse_table(text)
+    except InputError as error:
+        sentence = str(error)
+    else:
+        sentence = ""
+        assert actions.parse_table(actions.format_table(table)) == table
+    assert "\n" not in sentence
+
+
+@given(st.lists(st.lists(CELLS, max_size=5), max_size=4))
+def test_any_order_is_checked_and_replayed_or_refused(rows):
+    text = "\n".join(",".join(row) for row in rows)
+    with contextlib.suppress(InputError):
+        order = actions.read_order(text)
+        checks.require_sound(order)
+        assert program(actions.compute_only(order)).devices == len(order)

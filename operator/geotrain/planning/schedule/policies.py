@@ -1,0 +1,121 @@
+"""Schedules by name: what ``geotrain schedule`` offers.
+
+A policy makes an order from costs, the in-flight cap of each device (None: what the schedule
+itself asks for) and the number of micro-batches. It also says how its stages are laid out, so that
+the costs can be made for that layout. To add one, add it to ``POLICIES``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from geotrain.errors import InputError
+from geotrain.model.plan import Order
+from geotrain.planning.schedule import checks, orders
+from geotrain.planning.schedule.backward_first import backward_first
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.dual_pipe_v import dual_pipe_v
+from geotrain.planning.schedule.geopipe import geopipe, geopipe_split
+from geotrain.planning.schedule.interleaved import interleaved_1f1b
+from geotrain.planning.schedule.layouts import Layout, interleaved, one_stage_each, v_shape
+from geotrain.planning.schedule.varuna import varuna
+from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
+from geotrain.planning.schedule.zero_bubble_v import zb_v, zero_bubble_v
+
+Caps = Sequence[int] | None
+Generate = Callable[[Costs, Caps, int], Order]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A schedule that can be asked for by name.
+
+    ``chunks`` is how many stages a device runs: a number, or None where the user may choose.
+    """
+
+    about: str
+    generate: Generate
+    layout: Callable[[int, int], Layout] = lambda devices, _: one_stage_each(devices)
+    chunks: int | None = 1
+
+    def order(self, costs: Costs, caps: Caps, micro_batches: int) -> Order:
+        """An order that is sound and within the caps. Raises InputError where there is none."""
+        order = self.generate(costs, caps, micro_batches)
+        checks.require_sound(order, caps)
+        return order
+
+
+def policy(name: str) -> Policy:
+    """The policy of that name, in any case, with or without hyphens."""
+    plain = {key.replace("-", ""): value for key, value in POLICIES.items()}
+    found = plain.get(name.lower().replace("-", "").replace("_", ""))
+    if found is None:
+        raise InputError(f"there is no schedule {name!r}; known: {', '.join(POLICIES)}")
+    return found
+
+
+def _room(costs: Costs, caps: Caps, micro_batches: int) -> Sequence[int]:
+    """The caps, or room for everything."""
+    return caps if caps is not None else (micro_batches,) * costs.devices
+
+
+def _gpipe(costs: Costs, _: Caps, micro_batches: int) -> Order:
+    return orders.gpipe(costs.devices, micro_batches)
+
+
+def _one_f_one_b(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    room = _room(costs, caps, micro_batches)
+    return orders.atlas(micro_batches, room, [0] * costs.devices)
+
+
+def _interleaved(costs: Costs, _: Caps, micro_batches: int) -> Order:
+    chunks = len(costs.stages) // costs.devices
+    return interleaved_1f1b(costs.devices, chunks, micro_batches)
+
+
+def _zb_1p(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    if caps is None:
+        return zb_1p(costs, micro_batches)
+    return zero_bubble(costs, caps, micro_batches)
+
+
+def _zb_2p(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    if caps is None:
+        return zb_2p(costs, micro_batches)
+    return zero_bubble(costs, caps, micro_batches)
+
+
+def _zb_v(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    if caps is None:
+        return zb_v(costs, micro_batches)
+    return zero_bubble_v(costs, caps, micro_batches)
+
+
+def _within_room(generate: Callable[[Costs, Sequence[int], int], Order]) -> Generate:
+    """A generator that has to know the caps, for whom no cap is room for everything."""
+
+    def generated(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+        return generate(costs, _room(costs, caps, micro_batches), micro_batches)
+
+    return generated
+
+
+POLICIES: dict[str, Policy] = {
+    "gpipe": Policy("all forwards, then all backwards", _gpipe),
+    "1f1b": Policy("a forward and a backward in turn, p in flight", _one_f_one_b),
+    "interleaved": Policy("1F1B over --chunks stages a rank", _interleaved, interleaved, None),
+    "zb-1p": Policy("split backward in the memory of 1F1B", _zb_1p),
+    "zb-2p": Policy("split backward in twice that memory, next to no bubble", _zb_2p),
+    "zb-v": Policy("split backward, two stages a rank in a V", _zb_v, lambda p, _: v_shape(p), 2),
+    "dualpipe-v": Policy(
+        "two stages a rank in a V, forwards and backwards overlapped",
+        lambda costs, _, micro_batches: dual_pipe_v(costs.devices, micro_batches),
+        lambda p, _: v_shape(p),
+        2,
+    ),
+    "varuna": Policy("backward when it can, recompute while waiting", _within_room(varuna)),
+    "atlas": Policy("what has arrived, backwards first", _within_room(backward_first)),
+    "geopipe": Policy(
+        "1F1B with more warm-up before each wide-area boundary", _within_room(geopipe)
+    ),
+    "geopipe-split": Policy("GeoPipe's warm-up, split backward", _within_room(geopipe_split)),
+}

@@ -1,0 +1,99 @@
+"""Zero-bubble schedules: the backward is split, and weight gradients fill what would be bubbles.
+
+=======  =========================  =====================================================
+order    activations of a device    idea
+=======  =========================  =====================================================
+zb_1p    p                          1F1B's warm-up; weight gradients wait for a gap
+zb_2p    2p                         a warm-up that lasts until the first gradient returns
+zb_v     p (2p halves of a stage)   two chunks a device in a V (``zero_bubble_v``)
+=======  =========================  =====================================================
+
+The first two are the best, by exact replay, of a few variants of a list scheduler, which differ in
+the warm-up and in how ready they are to delay a message by a weight gradient, and of orders built
+in rounds (``zero_bubble_rounds``). ZB-1P holds an
+activation whole until its weight gradient. ZB-2P counts as its paper does: an input gradient frees
+about half of what a micro-batch holds, so that weight gradients may be put off further.
+
+Source: Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), sections 2, 3 and 6.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
+from itertools import chain
+
+from geotrain.model.plan import Order
+from geotrain.planning.schedule.bubbles import longest_span, makespan
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.list_scheduling import Candidate, Rules, list_schedule
+from geotrain.planning.schedule.timeline import program, replay
+from geotrain.planning.schedule.zero_bubble_rounds import built_in_rounds
+from geotrain.units import Seconds
+
+_REPLAYED = 3
+
+_VARIANTS = (
+    (1, 0, 0.0, False),
+    (1, 1, 0.0, False),
+    (1, 1, 0.5, True),
+    (2, 0, 0.5, True),
+    (2, 0, 1.0, True),
+    (2, 1, 0.5, True),
+    (2, 1, 1.0, True),
+    (2, 2, 1.0, True),
+    (2, 3, 0.5, False),
+)
+"""Slope and extra of the depths, patience, and whether a forward follows each input gradient.
+
+Of 72 such variants these nine hold the best of 21 settings, profiled and random ones.
+"""
+
+
+def zb_1p(costs: Costs, micro_batches: int) -> Order:
+    """At most p micro-batches in flight on each of p devices, from F to the end of W."""
+    devices = len(costs.stages)
+    return zero_bubble(costs, [devices] * devices, micro_batches)
+
+
+def zb_2p(costs: Costs, micro_batches: int) -> Order:
+    """At most 2p activations, of which an input gradient frees half of one."""
+    devices = len(costs.stages)
+    return _best_of(costs, micro_batches, [4 * devices] * devices, frees_half=True)
+
+
+def zero_bubble(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
+    """At most ``caps[d]`` micro-batches in flight on device d, from F to the end of W."""
+    return _best_of(costs, micro_batches, [2 * cap for cap in caps], frees_half=False)
+
+
+def best(costs: Costs, candidates: Iterable[Candidate]) -> Order:
+    """The order whose longest span of a device, from its first start to its last end, is least.
+
+    Among equals the shorter iteration. Of the candidates the best few by their own clocks, which
+    may leave out that messages wait for each other, are replayed exactly.
+    """
+
+    def score(order: Order) -> tuple[Seconds, Seconds]:
+        timeline = replay(program(order), costs, 1, iterations=1)
+        return longest_span(timeline), makespan(timeline)
+
+    return min((each.order for each in nsmallest(_REPLAYED, candidates)), key=score)
+
+
+def _best_of(costs: Costs, micro_batches: int, halves: Sequence[int], *, frees_half: bool) -> Order:
+    listed = (
+        list_schedule(costs, halves, micro_batches, rules, frees_half=frees_half)
+        for rules in _variants(len(costs.stages), halves)
+    )
+    built = built_in_rounds(costs, halves, micro_batches, frees_half=frees_half)
+    return best(costs, chain(listed, built))
+
+
+def _variants(stages: int, halves: Sequence[int]) -> Iterator[Rules]:
+    """Depths with a slope, 1 as in 1F1B, and all that memory holds; never above that."""
+    room = tuple(half // 2 for half in halves)
+    for slope, extra, patience, alternate in _VARIANTS:
+        wanted = (slope * (stages - s) - (slope - 1) + extra for s in range(stages))
+        depths = tuple(map(min, wanted, room))
+        yield Rules(depths, alternate, patience)
+    for patience in (0.0, 1.0):
+        yield Rules(room, True, patience)

@@ -1,0 +1,128 @@
+"""Zero-bubble orders of one stage a device, built in rounds.
+
+The first round warms up: forwards as long as the first gradient is on its way and memory has room,
+fewer on each device than on the one before. Every further round lists a forward a device, where
+one is left, and then an input gradient a device from the last to the first. ``rounds`` says where
+weight gradients go. What may vary: whether the last forward of the warm-up may delay the first
+gradient, whether a device that is ahead leaves its forward out when the next gradient would wait
+for it, and whether short waits before forwards and gradients are filled.
+
+Source: Qi et al. (arXiv 2401.10241), section 3.1.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.list_scheduling import Candidate
+from geotrain.planning.schedule.rounds import WHOLE, Rounds
+
+
+def built_in_rounds(
+    costs: Costs, halves: Sequence[int], micro_batches: int, *, frees_half: bool
+) -> Iterator[Candidate]:
+    """The variants; each device needs room for one micro-batch.
+
+    A device lists at most a forward for each input gradient, so what its warm-up had room for
+    suffices to the end.
+    """
+    for late, yielding, short in product((False, True), repeat=3):
+        build = _Build(costs, halves, micro_batches, frees_half, late, yielding, short)
+        build.run()
+        yield build.candidate
+
+
+class _Build(Rounds):
+    def __init__(
+        self,
+        costs: Costs,
+        halves: Sequence[int],
+        micro_batches: int,
+        frees_half: bool,
+        late: bool,
+        yielding: bool,
+        short: bool,
+    ) -> None:
+        super().__init__(costs, halves, frees_half=frees_half)
+        self.micro_batches = micro_batches
+        self.late, self.yielding, self.short = late, yielding, short
+        self.devices = range(len(halves))
+
+    def run(self) -> None:
+        """List every action."""
+        self._warm_up()
+        for _ in range(1, self.micro_batches):
+            self._round()
+        for device in self.devices:
+            self.drain(device)
+
+    def _warm_up(self) -> None:
+        for device in self.devices:
+            self.forward(device)
+        extras = self._extras()
+        for device in self.devices:
+            for _ in range(extras[device]):
+                self.forward(device)
+        for device in reversed(self.devices):
+            self.backward(device)
+
+    def _extras(self) -> list[int]:
+        """Further forwards of each device before its first gradient comes."""
+        last = self.devices[-1]
+        extras = [0 for _ in self.devices]
+        back = self.clock[last] + self.costs.stages[last].input_gradient
+        for device in reversed(self.devices[:-1]):
+            back += self.way(device + 1, device)
+            stage = self.costs.stages[device]
+            most = min(self.micro_batches - 1, self.room[device] // WHOLE)
+            clock = self.clock[device]
+            ahead = stage.forward if not self.late else 0.0
+            while extras[device] < most and clock + ahead <= back:
+                clock += stage.forward
+                extras[device] += 1
+            back = max(clock, back) + stage.input_gradient
+        for device in self.devices[1:]:
+            extras[device] = min(extras[device], max(0, extras[device - 1] - 1))
+        return extras
+
+    def _round(self) -> None:
+        wanted = [self._wants_forward(device) for device in self.devices]
+        for device in reversed(self.devices[:-1]):
+            wanted[device] &= wanted[device + 1]
+        for device in self.devices:
+            if wanted[device]:
+                self.make_room(device)
+                self.fill(device, self.forward_arrival(device), even_if_short=self.short)
+                self.forward(device)
+        for device in reversed(self.devices):
+            self.fill(device, self.backward_arrival(device), even_if_short=self.short)
+            if device == 0 and len(self.forwards[0]) == self.micro_batches:
+                self.drain(0)
+            self.backward(device)
+
+    def _wants_forward(self, device: int) -> bool:
+        """Whether a device runs a forward in this round."""
+        listed = len(self.forwards[device])
+        if listed >= self.micro_batches:
+            return False
+        if not self.yielding or device == self.devices[-1]:
+            return True
+        following = self.costs.stages[device + 1]
+        if listed < len(self.forwards[device + 1]) + 2:
+            return True
+        gradient = (
+            self.clock[device + 1]
+            + following.forward
+            + following.input_gradient
+            + self.way(device + 1, device)
+        )
+        end = self.clock[device] + self.costs.stages[device].forward + self._room_seconds(device)
+        return end <= gradient or (
+            self.clock[device] < gradient and gradient - self.clock[device] > self.slack(device)
+        )
+
+    def _room_seconds(self, device: int) -> float:
+        """What the weight gradients take that make room for a forward."""
+        lacking = max(0, WHOLE - self.room[device])
+        count = -(-lacking // (WHOLE - self.frees_half))
+        return min(count, len(self.weights[device])) * self.costs.stages[device].weight_gradient

@@ -1,0 +1,187 @@
+"""ZB-V: two chunks a device, down the devices and back up, in the activation memory of 1F1B.
+
+A micro-batch passes device d four times: F down (stage d), F up (stage 2p-1-d), I down (stage
+2p-1-d) and I up (stage d). The order is built in rounds, in each of which every device runs one
+input gradient and then one forward; on the way up a pass goes first once its producer is listed,
+even where it has to be waited for. ``rounds`` says where weight gradients go.
+
+Builds are repeated with the bubbles of the last one allowed, as long as that helps, with and
+without filling short waits before forwards and on the way up; the best by exact replay is taken.
+
+Source: Qi et al. (arXiv 2401.10241) for the rules of weight gradients; Qi et al., Pipeline
+Parallelism with Controllable Memory (arXiv 2405.15362) for the V and its memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from geotrain.errors import InputError
+from geotrain.model.plan import Order
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.list_scheduling import Candidate, Rules, list_schedule
+from geotrain.planning.schedule.rounds import WHOLE, Rounds, Stuck
+from geotrain.planning.schedule.zero_bubble import best
+from geotrain.units import Seconds
+
+_DOWN, _UP = 0, 1
+
+
+def zb_v(costs: Costs, micro_batches: int) -> Order:
+    """Two stages each on p devices, 2p of their activations on a device at most.
+
+    An input gradient frees half of an activation. ``costs.layout`` must be the V's.
+    """
+    devices = costs.devices
+    return _best_of(costs, micro_batches, [2 * WHOLE * devices] * devices, frees_half=True)
+
+
+def zero_bubble_v(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
+    """At most ``caps[d]`` stage activations on device d, each from F to the end of W."""
+    return _best_of(costs, micro_batches, [WHOLE * cap for cap in caps], frees_half=False)
+
+
+def _best_of(costs: Costs, micro_batches: int, halves: Sequence[int], *, frees_half: bool) -> Order:
+    if micro_batches < 1:
+        raise InputError("a schedule needs at least one micro-batch")
+    found: list[Candidate] = []
+    for fills in product((True, False), (True, False)):
+        try:
+            found += _builds(costs, micro_batches, halves, fills, frees_half)
+        except Stuck:
+            continue
+    if not found:
+        free = (micro_batches,) * len(costs.layout)
+        for alternate in (False, True):
+            rules = Rules(free, alternate, 0.5)
+            found.append(list_schedule(costs, halves, micro_batches, rules, frees_half=frees_half))
+    return best(costs, found)
+
+
+def _builds(
+    costs: Costs,
+    micro_batches: int,
+    halves: Sequence[int],
+    fills: tuple[bool, bool],
+    frees_half: bool,
+) -> Iterator[Candidate]:
+    """Builds, each with the bubbles of the one before allowed, until they do not shrink."""
+    allowed = [0.0] * costs.devices
+    while True:
+        build = _Build(costs, halves, micro_batches, fills, frees_half, allowed)
+        build.run()
+        yield build.candidate
+        bubbles = build.bubbles
+        if (any(allowed) and max(bubbles) >= max(allowed)) or not any(bubbles):
+            return
+        allowed = bubbles
+
+
+class _Build(Rounds):
+    def __init__(
+        self,
+        costs: Costs,
+        halves: Sequence[int],
+        micro_batches: int,
+        fills: tuple[bool, bool],
+        frees_half: bool,
+        allowed: Sequence[Seconds],
+    ) -> None:
+        super().__init__(costs, halves, frees_half=frees_half, allowed=allowed)
+        self.micro_batches = micro_batches
+        self.fills = fills
+
+    def run(self) -> None:
+        """List every action; raises Stuck where memory does not suffice."""
+        devices = range(self.costs.devices)
+        self._first_micro_batch()
+        self._even_out()
+        for _ in range(2 * self.micro_batches):
+            self._round_of_backwards()
+            for device in devices:
+                self._next_forward(device)
+        for device in devices:
+            self.drain(device)
+
+    def _first_micro_batch(self) -> None:
+        """Down and up again, with further forwards down while the turn is waited for."""
+        devices = self.costs.devices
+        for device in range(devices):
+            self.forward(device)
+        for device in reversed(range(devices)):
+            turn = self.forward_arrival(self._stage(device, _UP))
+            length = self.costs.stages[device].forward
+            while (
+                self.room[device] >= WHOLE * (2 + 2 * device)
+                and self.clock[device] + length <= turn
+                and self._is_left(device, _DOWN)
+            ):
+                for before in range(device + 1):
+                    self.forward(before)
+            self.forward(self._stage(device, _UP))
+
+    def _even_out(self) -> None:
+        """Forwards until every device has run as many as the first."""
+        way = _DOWN
+        for device in range(1, self.costs.devices):
+            while self._is_behind(device):
+                for after in reversed(range(device, self.costs.devices)):
+                    if self._is_left(after, way):
+                        self.forward(self._stage(after, way))
+                way = 1 - way
+
+    def _is_behind(self, device: int) -> bool:
+        down, up = (self._listed(device, way) for way in (_DOWN, _UP))
+        down_before, up_before = (self._listed(device - 1, way) for way in (_DOWN, _UP))
+        return down + up < down_before + up_before or up <= up_before < self.micro_batches
+
+    def _round_of_backwards(self) -> None:
+        """One input gradient a device: those on the way up from the last device, then the others.
+
+        Which way is settled for all devices before the first is listed.
+        """
+        up = [self._goes_up(device) for device in range(self.costs.devices)]
+        for device in reversed(range(self.costs.devices)):
+            if up[device]:
+                self.fill(device, self.backward_arrival(device), even_if_short=self.fills[1])
+                self.backward(device)
+        for device in range(self.costs.devices):
+            if not up[device]:
+                stage = self._stage(device, _UP)
+                self.fill(device, self.backward_arrival(stage), even_if_short=True)
+                self.backward(stage)
+
+    def _goes_up(self, device: int) -> bool:
+        """Whether the device's next input gradient is that of its first stage."""
+        up, down = len(self.backwards[device]), len(self.backwards[self._stage(device, _UP)])
+        if up >= down:
+            return False
+        return down >= self.micro_batches or len(self.backwards[device + 1]) > up
+
+    def _next_forward(self, device: int) -> None:
+        way = self._way_of_forward(device)
+        if way is None:
+            return
+        stage = self._stage(device, way)
+        self.make_room(device)
+        self.fill(device, self.forward_arrival(stage), even_if_short=self.fills[0])
+        self.forward(stage)
+
+    def _way_of_forward(self, device: int) -> int | None:
+        """Up where its producer is listed, else down where that one's is, else none this round."""
+        down, up = (self._listed(device, way) for way in (_DOWN, _UP))
+        if up >= self.micro_batches:
+            return None
+        if up < down and len(self.forwards[self._stage(device, _UP) - 1]) > up:
+            return _UP
+        if down < self.micro_batches and (not device or len(self.forwards[device - 1]) > down):
+            return _DOWN
+        return None
+
+    def _stage(self, device: int, way: int) -> int:
+        return device if way == _DOWN else 2 * self.costs.devices - 1 - device
+
+    def _listed(self, device: int, way: int) -> int:
+        return len(self.forwards[self._stage(device, way)])
+
+    def _is_left(self, device: int, way: int) -> bool:
+        return self._listed(device, way) < self.micro_batches

@@ -1,0 +1,72 @@
+"""GeoPipe's claims: eight stages, cut after the second and the fourth, F = 1 and B = 2."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from geotrain.planning.schedule import checks, orders
+from geotrain.planning.schedule.bubbles import bubble_ratio, makespan
+from geotrain.planning.schedule.geopipe import bound, depths, extra_forwards, geopipe, geopipe_split
+from geotrain.planning.schedule.timeline import program, replay
+from geotrain.planning.schedule.zero_bubble import zero_bubble
+from support.planning import pipeline, wan
+
+
+def cut_twice(latency, transfer):
+    return pipeline(8, {1: wan(transfer, latency), 3: wan(transfer, latency)})
+
+
+def replayed(order, costs):
+    return replay(program(order), costs, 1, iterations=1)
+
+
+def bubble_cut(order, costs, micro_batches):
+    """By how much the bubble ratio is less than 1F1B's."""
+    plain = bubble_ratio(replayed(orders.one_f_one_b(8, micro_batches), costs))
+    return 1 - bubble_ratio(replayed(order, costs)) / plain
+
+
+@pytest.mark.parametrize("latency", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("transfer", [0.5, 1, 2])
+@pytest.mark.parametrize("micro_batches", [16, 64])
+def test_an_iteration_meets_the_bound_where_memory_allows_the_warm_up(
+    latency, transfer, micro_batches
+):
+    costs = cut_twice(latency, transfer)
+    least = 3 * micro_batches + 7 * 3 + 2 * 2 * (latency + transfer)
+    assert bound(costs, micro_batches) == pytest.approx(least)
+    order = geopipe(costs, [micro_batches] * 8, micro_batches)
+    assert makespan(replayed(order, costs)) == pytest.approx(least)
+    enough = depths(costs, [micro_batches] * 8)
+    assert geopipe(costs, enough, micro_batches) == order
+
+
+@pytest.mark.parametrize("latency", [2, 3, 4, 5, 6])
+def test_the_bubble_cut_from_96_micro_batches_on(latency):
+    costs = cut_twice(latency, 1)
+    assert bubble_cut(geopipe(costs, [96] * 8, 96), costs, 96) >= 0.7891
+
+
+@pytest.mark.no_cover
+def test_a_split_backward_cuts_more_in_the_same_memory_and_more_in_more():
+    costs = cut_twice(3, 1)
+    memory = max(checks.peak_in_flight(geopipe(costs, [64] * 8, 64)))
+    same = zero_bubble(costs, [memory] * 8, 64)
+    assert max(checks.peak_in_flight(same)) <= memory == 14
+    assert bubble_cut(same, costs, 64) >= 0.80
+    assert bubble_cut(geopipe_split(costs, [64] * 8, 64), costs, 64) >= 0.77
+    assert bubble_cut(zero_bubble(costs, [20] * 8, 64), costs, 64) >= 0.87
+
+
+def test_the_warm_up_follows_the_round_trip_of_each_boundary():
+    assert extra_forwards(cut_twice(3, 1)) == {1: 3, 3: 3}
+    assert depths(cut_twice(3, 1), [99] * 8) == (14, 13, 9, 8, 4, 3, 2, 1)
+    assert extra_forwards(pipeline(2, {0: wan(1.0, 1.0)}, 0.0, 0.0)) == {0: 0}
+
+
+@pytest.mark.no_cover
+@given(st.lists(st.integers(1, 9), min_size=8, max_size=8), st.integers(1, 12), st.floats(0, 9))
+def test_memory_bounds_the_warm_up(caps, micro_batches, latency):
+    costs = cut_twice(latency, 1)
+    assert checks.problems(geopipe(costs, caps, micro_batches), caps) == []
+    assert checks.problems(geopipe_split(costs, caps, micro_batches), caps) == []
