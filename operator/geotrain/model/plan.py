@@ -74,9 +74,9 @@ class Bubble:
 class Flow:
     """Traffic of one rank to one rank of another data centre.
 
-    ``mates`` are ranks of the source's DP-cell whose WAN paths the flow may use in its turn;
-    the flow's own rank is not among them. ``rate`` is what one path carries in the flow's window,
-    ``idle_rate`` what is guaranteed outside.
+    ``mates`` are ranks of the source's DP-cell, and with borrowed paths of its data centre, whose
+    WAN paths the flow may use in its turn; the flow's own rank is not among them. ``rate`` is what
+    one path is guaranteed in the flow's window, ``idle_rate`` what it is outside.
     """
 
     id: int

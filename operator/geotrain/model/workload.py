@@ -48,7 +48,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A job as the planner sees it. ``data`` of None lets the planner choose the degree."""
+    """A job as the planner sees it. ``data`` of None lets the planner choose the degree.
+
+    ``early_recompute``: the trainer recomputes while it waits for a gradient. ``borrowed_paths``:
+    in turns a flow also uses the wide-area paths of the data centre's other stages, which is
+    right where paths are capped by pod pair. ``round_batch``: a degree that does not divide the
+    global batch may round it down to the next multiple.
+    """
 
     profile: Profile
     pipeline: int
@@ -65,8 +71,15 @@ class Workload:
     memory_per_gpu: Bytes | None = None
     connections: int | None = None
     sharing: Sharing = "Temporal"
+    early_recompute: bool = False
+    borrowed_paths: bool = False
+    round_batch: bool = False
 
     def micro_batches(self, data: int) -> int:
         """M, the micro-batches of one replica in one iteration; 0 when it does not divide."""
         each, rest = divmod(self.global_batch, data * self.micro_batch)
-        return 0 if rest else each
+        return 0 if rest and not self.round_batch else each
+
+    def samples(self, data: int) -> int:
+        """Samples of one iteration: the global batch, or what is left of it when rounded."""
+        return self.micro_batches(data) * data * self.micro_batch

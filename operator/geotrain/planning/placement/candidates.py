@@ -9,13 +9,13 @@ the links. Neighbours in the pipeline must have a link in each direction.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
 
 from geotrain.model.decision import Reason
 from geotrain.model.plan import Placement
-from geotrain.model.topology import DataCenter, Topology
+from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.model.workload import Workload
 from geotrain.units import Seconds, transfer_time
 
@@ -24,6 +24,7 @@ _MOST_ACTIONS = 4_000_000
 """Forwards and backwards of one replica that a replay can be asked for: some minutes in Python."""
 
 Segments = tuple[tuple[str, int], ...]
+Links = Mapping[tuple[str, str], WanLink]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,13 @@ def candidates(topology: Topology, workload: Workload) -> Candidates:
     degrees = _degrees(centers, workload)
     if not degrees:
         return Candidates((), reasons=(_indivisible(workload),))
+    links = {(link.source, link.target): link for link in topology.links}
+    shortest = _Shortest(links, workload)
     found: dict[Placement, None] = {}
     rejected: dict[Rejected, None] = {}
     for data in degrees:
-        for placement in _placements(topology, centers, workload, data):
-            missing = _missing_link(topology, placement.segments)
+        for placement in _placements(shortest, centers, workload, data):
+            missing = _missing_link(links, placement.segments)
             if missing is None:
                 found.setdefault(placement)
             else:
@@ -175,9 +178,11 @@ def _degrees(centers: Sequence[DataCenter], workload: Workload) -> list[int]:
         return [workload.data]
     gpus = sum(center.gpus for center in centers)
     most = max(1, gpus // (workload.tensor * workload.pipeline))
+    batch = workload.global_batch // workload.micro_batch
+    tried = range(1, min(most, batch) + 1) if workload.round_batch else _divisors(batch)
     return [
         data
-        for data in _divisors(workload.global_batch // workload.micro_batch)
+        for data in tried
         if data <= most
         and workload.micro_batches(data)
         and _actions(workload, data) <= _MOST_ACTIONS
@@ -190,7 +195,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _placements(
-    topology: Topology, centers: Sequence[DataCenter], workload: Workload, data: int
+    shortest: "_Shortest", centers: Sequence[DataCenter], workload: Workload, data: int
 ) -> Iterator[Placement]:
     room = {center.name: center.gpus // _stage_size(workload, data) for center in centers}
     if workload.placement == "Fixed":
@@ -200,8 +205,10 @@ def _placements(
     for used in range(1, len(centers) + 1):
         segments = _largest_first(centers[:used], room, workload.pipeline)
         if sum(count for _, count in segments) == workload.pipeline:
-            for ordered in _orders(topology, segments, workload):
-                yield Placement(ordered, data)
+            yield Placement(segments, data)
+            if 2 < len(segments) <= _MOST_REORDERED:
+                yield Placement(shortest.order(segments), data)
+            return  # a longer prefix has nothing left to take
 
 
 def _largest_first(centers: Sequence[DataCenter], room: dict[str, int], stages: int) -> Segments:
@@ -214,25 +221,36 @@ def _largest_first(centers: Sequence[DataCenter], room: dict[str, int], stages: 
     return tuple(segments)
 
 
-def _orders(topology: Topology, segments: Segments, workload: Workload) -> Iterator[Segments]:
-    """The rule's order, then the one with the least delay from end to end."""
-    yield segments
-    if 2 < len(segments) <= _MOST_REORDERED:
-        yield min(
-            permutations(segments),
-            key=lambda order: (_delay(topology, order, workload), [name for name, _ in order]),
+class _Shortest:
+    """The order of data centres with the least delay, which no split of stages changes."""
+
+    def __init__(self, links: Links, workload: Workload) -> None:
+        self._links, self._size = links, workload.profile.boundary
+        self._orders: dict[tuple[str, ...], tuple[int, ...]] = {}
+
+    def order(self, segments: Segments) -> Segments:
+        """The same segments; equal delays go by name."""
+        names = tuple(name for name, _ in segments)
+        if names not in self._orders:
+            self._orders[names] = self._least(names)
+        return tuple(segments[i] for i in self._orders[names])
+
+    def _least(self, names: tuple[str, ...]) -> tuple[int, ...]:
+        """Of a message's ways through the pipeline and back the one with the least delay."""
+        both = [[self._between(a, b) + self._between(b, a) for b in names] for a in names]
+        return min(
+            permutations(range(len(names))),
+            key=lambda order: (
+                sum(both[a][b] for a, b in pairwise(order)),
+                [names[i] for i in order],
+            ),
         )
 
-
-def _delay(topology: Topology, segments: Segments, workload: Workload) -> Seconds:
-    """A message's way through the pipeline and back, from data centre to data centre."""
-    total = 0.0
-    for source, target in _crossings(segments):
-        link = topology.link(source, target)
+    def _between(self, source: str, target: str) -> Seconds:
+        link = self._links.get((source, target))
         if link is None:
             return math.inf
-        total += link.round_trip / 2 + transfer_time(workload.profile.boundary, link.pod_rate)
-    return total
+        return link.round_trip / 2 + transfer_time(self._size, link.pod_rate)
 
 
 def _crossings(segments: Segments) -> Iterator[tuple[str, str]]:
@@ -241,9 +259,9 @@ def _crossings(segments: Segments) -> Iterator[tuple[str, str]]:
         yield target, source
 
 
-def _missing_link(topology: Topology, segments: Segments) -> Reason | None:
+def _missing_link(links: Links, segments: Segments) -> Reason | None:
     for source, target in _crossings(segments):
-        if topology.link(source, target) is None:
+        if (source, target) not in links:
             sentence = f"there is no WanLink from {source} to {target}, which are neighbours"
             return Reason("LinkMissing", f"{sentence} in the pipeline")
     return None

@@ -14,8 +14,12 @@ from geotrain.model.decision import Infeasible, Reason
 from geotrain.model.plan import Alternative, Interval, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
-from geotrain.planning.placement import candidates, score
-from geotrain.planning.schedule import balance, bubbles, checks, costs, timeline, windows
+from geotrain.planning.placement import candidates, score, what_if
+from geotrain.planning.placement.costing import Costing
+from geotrain.planning.placement.runner import Runner
+from geotrain.planning.schedule import bubbles, checks, compiled, costs, timeline, windows
+from geotrain.planning.schedule.compiled import Engine
+from geotrain.planning.schedule.compiled_programs import Fast
 from geotrain.units import Seconds, format_bytes
 
 Score = tuple[float, float]
@@ -23,39 +27,51 @@ Score = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A placement with its costs, the micro-batches of a replica, and the room for them."""
+    """A placement with its costs, the micro-batches of a replica, and the room for them.
+
+    ``scale`` is what the global batch is of the samples of its iteration: 1 unless rounded.
+    """
 
     placement: Placement
     micro_batches: int
     costs: costs.Costs
     room: tuple[int, ...]
     bound: Seconds
+    scale: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Replayed:
     candidate: _Candidate
     trial: score.Trial
-    timeline: timeline.Timeline
+    period: Seconds
     score: Score
 
 
-def choose(topology: Topology, workload: Workload) -> Plan | Infeasible:
-    """The best plan, or every reason why there is none, the most telling first."""
+def choose(
+    topology: Topology, workload: Workload, *, engine: Engine | None = None
+) -> Plan | Infeasible:
+    """The best plan, or every reason why there is none, the most telling first.
+
+    ``engine`` replays; None: what is fastest for so much work. The plan is the same for all.
+    """
     found = candidates.candidates(topology, workload)
-    search = _Search(topology, workload)
+    work = what_if.work(workload, found.placements, exact=True)
+    search = _Search(workload, Costing(topology, workload), engine or compiled.engine(work))
     for rejected in found.rejected:
         search.reject(rejected.segments, rejected.data, "", rejected.reason)
     for candidate in search.ranked(found.placements):
         search.consider(candidate)
     if search.best is None:
         return Infeasible(_by_severity((*found.reasons, *search.reasons)))
-    return _plan(topology, workload, search)
+    return _plan(workload, search)
 
 
 def baseline(workload: Workload) -> Workload:
     """The same job as without geotrain: 1F1B, one connection a rank pair, no turns."""
-    return replace(workload, schedule="OneFOneB", connections=1, sharing="Spatial")
+    return replace(
+        workload, schedule="OneFOneB", connections=1, sharing="Spatial", early_recompute=False
+    )
 
 
 def at(workload: Workload, placement: Placement) -> Workload:
@@ -83,8 +99,9 @@ def _by_severity(reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
 class _Search:
     """What has been tried. ``alternatives`` are losers with their score, or None: impossible."""
 
-    topology: Topology
     workload: Workload
+    costing: Costing
+    engine: Engine
     best: _Replayed | None = None
     reasons: list[Reason] = field(default_factory=list)
     alternatives: list[tuple[Score | None, Alternative]] = field(default_factory=list)
@@ -93,26 +110,31 @@ class _Search:
         """Candidates that memory allows, by their bound."""
         made = [self._candidate(placement) for placement in placements]
         possible = [candidate for candidate in made if self._has_room(candidate)]
-        return sorted(possible, key=lambda c: self._score(c.placement, c.bound))
+        return sorted(possible, key=lambda c: self._score(c, c.bound))
 
     def consider(self, candidate: _Candidate) -> None:
         """Replay a candidate's orders as long as one may still be the best."""
-        placement = candidate.placement
-        at_best = self._score(placement, candidate.bound)
+        at_best = self._score(candidate, candidate.bound)
         if self.best is not None and at_best >= self.best.score:
-            self._lose(at_best, placement, "", candidate.bound, is_bound=True)
+            self._lose(at_best, candidate, "", candidate.bound, is_bound=True)
             return
-        ranked: list[tuple[Score, int, score.Trial, timeline.Timeline]] = []
+        runner = Runner(self.engine, candidate.costs, candidate.placement.data)
+        ranked: list[tuple[Score, int, score.Trial, Seconds]] = []
         for trial in self._fitting(candidate):
-            replay = timeline.replay(
-                trial.ready, candidate.costs, placement.data, representative=True
-            )
-            ranked.append((self._score(placement, replay.period), len(ranked), trial, replay))
-        for rank, _, trial, replay in sorted(ranked, key=lambda entry: entry[:2]):
+            period = runner.representative(trial)
+            ranked.append((self._score(candidate, period), len(ranked), trial, period))
+        for rank, _, trial, period in sorted(ranked, key=lambda entry: entry[:2]):
             if self.best is not None and rank >= self.best.score:
-                self._lose(rank, placement, trial.name, replay.period, is_bound=True)
+                self._lose(rank, candidate, trial.name, period, is_bound=runner.has_turns)
             else:
-                self._replay(candidate, trial)
+                self._replay(candidate, trial, runner.exact(trial))
+
+    def timeline(self, replayed: _Replayed) -> timeline.Timeline:
+        """The whole replay, with the time of every action."""
+        ready, data = replayed.trial.ready, replayed.candidate.placement.data
+        if self.engine.is_compiled:
+            return Fast(self.engine, ready).replay(replayed.candidate.costs, data)
+        return timeline.replay(ready, replayed.candidate.costs, data)
 
     def reject(
         self, segments: tuple[tuple[str, int], ...], data: int, schedule: str, reason: Reason
@@ -132,26 +154,29 @@ class _Search:
         yield from (lost for rank, lost in self.alternatives if rank is None)
 
     def describe(
-        self, placement: Placement, schedule: str, iteration: Seconds, why: str
+        self, candidate: _Candidate, schedule: str, iteration: Seconds, why: str
     ) -> Alternative:
         """An alternative with its figures."""
+        placement = candidate.placement
+        samples = self.workload.samples(placement.data)
         return Alternative(
             segments=placement.segments,
             data=placement.data,
             schedule=schedule,
             iteration=iteration,
-            samples_per_second=self.workload.global_batch / iteration if iteration else None,
-            price_per_iteration=score.price(self.topology, self.workload, placement, iteration),
+            samples_per_second=samples / iteration if iteration else None,
+            price_per_iteration=self.costing.price(placement, iteration),
             why=why,
         )
 
     def _candidate(self, placement: Placement) -> _Candidate:
         workload = self.workload
-        layers = balance.balanced_layers(workload.profile.layers, placement.stages)
-        cost = costs.costs(self.topology, workload, placement, layers)
+        cost = self.costing.costs(placement)
         micro_batches = workload.micro_batches(placement.data)
         room = score.caps(cost, workload, micro_batches)
-        return _Candidate(placement, micro_batches, cost, room, score.bound(cost, micro_batches))
+        scale = workload.global_batch / workload.samples(placement.data)
+        bound = score.bound(cost, micro_batches)
+        return _Candidate(placement, micro_batches, cost, room, bound, scale)
 
     def _has_room(self, candidate: _Candidate) -> bool:
         stage = next((s for s, room in enumerate(candidate.room) if room < 1), None)
@@ -181,33 +206,31 @@ class _Search:
                 reason = Reason("NotEnoughMemory", f"{trial.name} {trial.why}")
                 self.reject(placement.segments, placement.data, trial.name, reason)
 
-    def _replay(self, candidate: _Candidate, trial: score.Trial) -> None:
-        placement = candidate.placement
-        exact = timeline.replay(trial.ready, candidate.costs, placement.data)
-        new = _Replayed(candidate, trial, exact, self._score(placement, exact.period))
+    def _replay(self, candidate: _Candidate, trial: score.Trial, period: Seconds) -> None:
+        new = _Replayed(candidate, trial, period, self._score(candidate, period))
         loser: _Replayed | None = new
         if self.best is None or new.score < self.best.score:
             self.best, loser = new, self.best
         if loser is not None:
-            where, period = loser.candidate.placement, loser.timeline.period
-            self._lose(loser.score, where, loser.trial.name, period)
+            self._lose(loser.score, loser.candidate, loser.trial.name, loser.period)
 
     def _lose(
         self,
         rank: Score,
-        placement: Placement,
+        candidate: _Candidate,
         schedule: str,
         iteration: Seconds,
         *,
         is_bound: bool = False,
     ) -> None:
         why = "at best " if is_bound else ""
-        self.alternatives.append((rank, self.describe(placement, schedule, iteration, why)))
+        self.alternatives.append((rank, self.describe(candidate, schedule, iteration, why)))
 
-    def _score(self, placement: Placement, iteration: Seconds) -> Score:
-        """Lower is better. The batch is the same for all, so time and price compare as they are."""
-        cost = score.price(self.topology, self.workload, placement, iteration)
-        return (iteration, cost) if self.workload.objective == "Throughput" else (cost, iteration)
+    def _score(self, candidate: _Candidate, iteration: Seconds) -> Score:
+        """Time and price of a global batch, what decides first; lower is better."""
+        time = iteration * candidate.scale
+        cost = self.costing.price(candidate.placement, iteration) * candidate.scale
+        return (time, cost) if self.workload.objective == "Throughput" else (cost, time)
 
 
 def _why(rank: Score, best: Score, prefix: str, workload: Workload) -> str:
@@ -226,21 +249,18 @@ def _percent(value: float, least: float) -> str:
     return f"{worse:.0f} %" if worse >= 10 else f"{worse:.2g} %"
 
 
-def _plan(topology: Topology, workload: Workload, search: _Search) -> Plan:
+def _plan(workload: Workload, search: _Search) -> Plan:
     best = search.best
     assert best is not None, "a plan is made of the best replay"
-    placement, replay, order = (
-        best.candidate.placement,
-        best.timeline,
-        score.order_of(best.trial.ready),
-    )
+    placement, order = best.candidate.placement, score.order_of(best.trial.ready)
+    replay = search.timeline(best)
     checks.require_sound(order, best.candidate.room)
     sent = windows.traffic(replay, placement)
     waits = bubbles.bubbles(replay)
     ranks = [(s, r) for s in range(placement.stages) for r in range(placement.data)]
     compute = tuple(replay.compute(stage, replica) for stage, replica in ranks)
     gpu_time = len(ranks) * replay.period
-    winner = search.describe(placement, best.trial.name, replay.period, "")
+    winner = search.describe(best.candidate, best.trial.name, replay.period, "")
     return Plan(
         placement=placement,
         tensor=workload.tensor,
@@ -251,8 +271,8 @@ def _plan(topology: Topology, workload: Workload, search: _Search) -> Plan:
         gpu_use=bubbles.busy_seconds(replay) / gpu_time if gpu_time else 0.0,
         bubble_share=sum(w.end - w.begin for w in waits) / gpu_time if gpu_time else 0.0,
         connections=_connections(placement, best.candidate.costs),
-        wan_bytes=score.wan_bytes(workload, placement, best.candidate.micro_batches),
-        price_per_iteration=score.price(topology, workload, placement, replay.period),
+        wan_bytes=search.costing.wan_bytes(placement),
+        price_per_iteration=search.costing.price(placement, replay.period),
         flows=sent.flows,
         windows=sent.windows,
         bubbles=waits,

@@ -7,35 +7,45 @@ messages of all replicas between its first message's way there and its last one'
     stage s:  sum over j < s of (F_j + hop_j + hop'_j + B_j)  +  M (F_s + B_s)
     a hop:    sum over all j of (F_j + hop_j + hop'_j + B_j)  +  (M - 1) spacing
 
-and the iteration ends with stage 0's all-reduce and optimizer step.
+where B_j counts without what a stage may recompute before its gradient comes, and the iteration
+ends with stage 0's all-reduce and optimizer step.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import ceil
 
 from geotrain.model.plan import Order, Placement
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
+from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
 from geotrain.planning.schedule.timeline import Program, program
-from geotrain.units import Bytes, Seconds
+from geotrain.units import Seconds
 
 _ROUNDING = 1e-9
-_SECONDS_PER_HOUR = 3600
-_BYTES_PER_GIGABYTE = 10**9
+
+
+MOST_ACTIONS_BY_ARRIVAL = 100_000
+"""Actions of one replica beyond which no order by arrival is tried: a third of a second each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An order to replay, ready to run."""
+    """An order to replay: the pattern of ``depths``, or what was made ready from them."""
 
     name: str
-    ready: Program
+    depths: tuple[int, ...]
+    micro_batches: int
+    made: Program | None = None
+
+    @property
+    def ready(self) -> Program:
+        """The order, ready to run."""
+        return self.made or _pattern_program(self.depths, self.micro_batches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,7 @@ def bound(costs: Costs, micro_batches: int) -> Seconds:
         longest = max(longest, way + micro_batches * (stage.forward + stage.backward))
         way += stage.forward + stage.backward
         if number < last:
+            way -= stage.early
             there, back = costs.forward[number], costs.backward[number]
             way += there.occupancy + there.delay + back.occupancy + back.delay
     spacing = max((hop.spacing for hop in costs.hops), default=0.0)
@@ -72,43 +83,55 @@ def caps(costs: Costs, workload: Workload, micro_batches: int) -> tuple[int, ...
 def trials(
     costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
 ) -> Iterator[Trial | Unfit]:
-    """The different orders that the schedule policy allows; ``room`` is the caps of memory."""
+    """The different orders that the schedule policy allows; ``room`` is the caps of memory.
+
+    Orders by arrival are made of actions one by one, so a very long iteration goes without them.
+    """
     seen = set()
-    for trial in _trials(costs, workload, micro_batches, room):
-        same = trial.ready.steps if isinstance(trial, Trial) else trial.name
-        if same not in seen:
-            seen.add(same)
-            yield trial
+    is_long = 2 * len(costs.stages) * micro_batches > MOST_ACTIONS_BY_ARRIVAL
+    for name, depths in patterns(costs, workload, micro_batches, room):
+        trial = fitted(name, depths, micro_batches, room)
+        found = [trial]
+        if isinstance(trial, Trial) and name.startswith("Atlas") and not is_long:
+            eager = program(backward_first(costs, depths, micro_batches))
+            found.append(Trial(f"{name} by arrival", depths, micro_batches, eager))
+        for each in found:
+            if isinstance(each, Unfit):
+                yield each
+                continue
+            same = each.depths if is_long else each.ready.steps
+            if same not in seen:
+                seen.add(same)
+                yield each
 
 
-def _trials(
+def patterns(
     costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
-) -> Iterator[Trial | Unfit]:
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and depths of the policy's patterns, whether memory holds them or not."""
     stages = len(costs.stages)
     policy = workload.schedule
     if policy in ("Auto", "GPipe"):
-        yield _pattern("GPipe", (micro_batches,) * stages, micro_batches, room)
+        yield "GPipe", (micro_batches,) * stages
     if policy in ("Auto", "OneFOneB"):
-        yield _pattern("OneFOneB", tuple(range(stages, 0, -1)), micro_batches, room)
+        yield "OneFOneB", tuple(range(stages, 0, -1))
     if policy in ("Auto", "Atlas"):
-        for name, depths in _warm_ups(costs, micro_batches, room):
-            yield _pattern(name, depths, micro_batches, room)
-            eager = backward_first(costs, depths, micro_batches)
-            yield Trial(f"{name} by arrival", program(eager))
+        yield from _warm_ups(costs, micro_batches, room)
 
 
-def _pattern(
+def fitted(
     name: str, depths: tuple[int, ...], micro_batches: int, room: Sequence[int]
 ) -> Trial | Unfit:
-    held = [min(depth, micro_batches) for depth in depths]
+    """The pattern, or which stage has no room for it."""
+    held = tuple(min(depth, micro_batches) for depth in depths)
     for stage, (needed, holds) in enumerate(zip(held, room, strict=True)):
         if needed > holds:
             why = f"holds {needed} micro-batches at stage {stage}; memory has room for {holds}"
             return Unfit(name, why)
-    return Trial(name, _pattern_program(depths, micro_batches))
+    return Trial(name, held, micro_batches)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _pattern_program(depths: tuple[int, ...], micro_batches: int) -> Program:
     """Placements share patterns, and making one ready costs more than replaying it."""
     return program(with_depths(depths, micro_batches))
@@ -136,6 +159,17 @@ def _warm_ups(
         yield "Atlas +memory", full
 
 
+def rule(costs: Costs, room: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """1F1B as far as memory allows and, where it differs, with the warm-up of GeoPipe's rule."""
+    crossing = [b for b, hop in enumerate(costs.forward) if hop.crosses_wan]
+    plain = atlas_depths(room, (0,) * len(room))
+    yield "Atlas", plain
+    if crossing:
+        ahead = atlas_depths(room, warm_up(len(room), _rule(costs, crossing)))
+        if ahead != plain:
+            yield "Atlas +rule", ahead
+
+
 def _rule(costs: Costs, crossing: Sequence[int]) -> dict[int, int]:
     """GeoPipe's warm-up for each boundary: ceil(2 (latency + transfer) / (F + B))."""
     work = max(stage.forward + stage.backward for stage in costs.stages)
@@ -146,31 +180,11 @@ def _rule(costs: Costs, crossing: Sequence[int]) -> dict[int, int]:
     }
 
 
-def wan_bytes(
-    workload: Workload, placement: Placement, micro_batches: int
-) -> dict[tuple[str, str], Bytes]:
-    """Bytes over each direction of each link in one iteration."""
-    names = [name for name, _ in placement.segments]
-    size = workload.profile.boundary * micro_batches * placement.data
-    return {way: size for a, b in pairwise(names) for way in ((a, b), (b, a))}
-
-
 def price(
     topology: Topology, workload: Workload, placement: Placement, iteration: Seconds
 ) -> float:
     """What one iteration costs: GPU time, and bytes that leave a data centre."""
-    total = 0.0
-    for name, stages in placement.segments:
-        center = topology.data_center(name)
-        assert center is not None, "candidates use known data centres only"
-        gpus = stages * placement.data * workload.tensor
-        total += gpus * center.cost_per_gpu_hour * iteration / _SECONDS_PER_HOUR
-    sent = wan_bytes(workload, placement, workload.micro_batches(placement.data))
-    for way, size in sent.items():
-        link = topology.link(*way)
-        assert link is not None, "candidates cross linked data centres only"
-        total += link.cost_per_gigabyte * size / _BYTES_PER_GIGABYTE
-    return total
+    return Costing(topology, workload).price(placement, iteration)
 
 
 def order_of(ready: Program) -> Order:

@@ -29,54 +29,55 @@ from geotrain.planning.schedule.timeline import Iteration, cycle, delays
 from geotrain.units import Seconds
 
 
-class Pattern:
-    """A pattern of depths with its costs, ready to sweep.
+class Patterns:
+    """The patterns of one pipeline's costs, ready to sweep.
 
     One lane is a replica for itself, or one that stands for all of a cell, with the others' turns
-    as gaps; more lanes are replicas side by side. Raises ValueError where depths grow.
+    as gaps; more lanes are replicas side by side.
     """
 
-    def __init__(
-        self, engine: Engine, costs: Costs, depths: Sequence[int], micro_batches: int, lanes: int
-    ) -> None:
-        self._held = tuple(min(depth, micro_batches) for depth in depths)
-        if any(later > earlier for earlier, later in pairwise(self._held)):
-            raise ValueError(f"the depths {self._held} grow along the pipeline; they may only fall")
-        self._engine, self._costs = engine, costs
-        self._lanes, self._micro_batches = lanes, micro_batches
-        hops = costs.hops
+    def __init__(self, engine: Engine, costs: Costs, lanes: int) -> None:
+        stages, hops = costs.stages, costs.hops
+        self._engine, self._lanes, self._stages = engine, lanes, len(stages)
+        self._after = [stage.all_reduce + stage.step for stage in stages]
+        self._forward = [stage.forward for stage in stages]
         self._tables = (
-            engine.floats([stage.forward for stage in costs.stages]),
-            engine.floats([stage.backward for stage in costs.stages]),
+            engine.floats(self._forward),
+            engine.floats([stage.backward for stage in stages]),
             engine.floats([hop.spacing if lanes == 1 else hop.occupancy for hop in hops]),
             engine.floats([hop.occupancy for hop in hops]),
             engine.floats(list(delays(costs))),
         )
-        self._numbers = (
-            engine.integers([int(not hop.shared) for hop in hops]),
-            engine.integers(self._held),
-        )
+        self._own_link = engine.integers([int(not hop.shared) for hop in hops])
 
-    def period(self, *, skip: bool = True) -> Seconds:
-        """As that of ``timeline.replay``, which also says what an iteration is measured by."""
-        stages = self._costs.stages
-        return cycle(len(stages), lambda start: self._sweep(start, skip)).period
+    def period(self, depths: Sequence[int], micro_batches: int, *, skip: bool = True) -> Seconds:
+        """As that of ``timeline.replay``. Raises ValueError where depths grow."""
+        held = [min(depth, micro_batches) for depth in depths]
+        if any(later > earlier for earlier, later in pairwise(held)):
+            raise ValueError(f"the depths {held} grow along the pipeline; they may only fall")
+        return cycle(
+            self._stages, lambda start: self._sweep(held, micro_batches, start, skip)
+        ).period
 
-    def _sweep(self, start: Sequence[Seconds], skip: bool) -> Iteration:
-        engine, lanes, stages = self._engine, self._lanes, len(self._held)
-        free = engine.floats([at for at in start for _ in range(lanes)])
+    def _sweep(
+        self, held: list[int], micro_batches: int, start: list[Seconds], skip: bool
+    ) -> Iteration:
+        engine, lanes, stages = self._engine, self._lanes, self._stages
+        free = engine.floats(start if lanes == 1 else [at for at in start for _ in range(lanes)])
         first = engine.zeros(stages)
         links = engine.zeros(2 * (stages - 1) * lanes)
-        gradients = engine.zeros((self._held[0] + 1) * stages * lanes)
+        gradients = engine.zeros((held[0] + 1) * stages * lanes)
+        numbers = (self._own_link, engine.integers(held))
         shift = engine.kernel(drive, back, ahead, repeats)(
-            (free, links, gradients), first, engine.zeros(lanes), self._tables, self._numbers,
-            self._micro_batches, lanes, skip,
+            (free, links, gradients), first, engine.zeros(lanes), self._tables, numbers,
+            micro_batches, lanes, skip,
         )  # fmt: skip
-        ends = [max(map(float, free[s * lanes : (s + 1) * lanes])) + shift for s in range(stages)]
-        costs = self._costs.stages
+        ended = list(map(float, free))
+        if lanes > 1:
+            ended = [max(ended[s : s + lanes]) for s in range(0, stages * lanes, lanes)]
         return Iteration(
-            [end + (cost.all_reduce + cost.step) for end, cost in zip(ends, costs, strict=True)],
-            [float(end) - cost.forward for end, cost in zip(first, costs, strict=True)],
+            [end + shift + after for end, after in zip(ended, self._after, strict=True)],
+            [end - forward for end, forward in zip(map(float, first), self._forward, strict=True)],
         )
 
 

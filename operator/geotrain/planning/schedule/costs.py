@@ -5,6 +5,9 @@ Compute, for a stage with layers l::
     F = Σ forward(l)      I = R + Σ input_gradient(l)      W = Σ weight_gradient(l)      B = I + W
     R = F where activations are recomputed before the backward, else 0
 
+With early recompute a stage that waits for a gradient has the recompute of its last layers behind
+it when the gradient comes: those whose activations fit where one layer's are held anyway.
+
 Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 
     Σ parameters(l) + transient + in flight x held
@@ -23,7 +26,13 @@ A message of S bytes over the wide area::
 
 A path is one pod pair with n connections; the reservable capacity of a DC pair is split over the D
 replicas, so that the windows handed out never exceed it. In turns, one D-th of a message leaves
-by each pod: the rest crosses the LAN on both sides.
+by each pod: the rest crosses the LAN on both sides. With borrowed paths the pods of the data
+centre's other stages lend theirs as well, so that k stages make it k D paths; that is right where
+what limits a path is a cap per pod pair, and the capacity is then split over all of them.
+
+Out of turn a flow keeps a hundredth of its path, so that a late message never starves. In its turn
+a flow is guaranteed the rest, and takes the whole while the others are silent, as they are in the
+replay: HTB lends what its owner does not use.
 
 The wait for the last window: n connections keep n x window in flight, ``x = n x window / (path
 rate x RTT)`` times what the path holds. A message that needs more than one window on each
@@ -97,7 +106,8 @@ class Hop:
     """How messages cross one stage boundary in one direction.
 
     ``rate`` is what one path carries of a message, ``paths`` over how many it is cut; ``shared``
-    says that the replicas take turns. ``connections`` is 0 inside a data centre.
+    says that the replicas take turns. ``connections`` is 0 inside a data centre; ``lenders`` is
+    how many pods of each replica's data centre lend their path, its own among them.
     """
 
     occupancy: Seconds
@@ -106,11 +116,12 @@ class Hop:
     paths: int = 1
     connections: int = 0
     shared: bool = False
+    lenders: int = 1
 
     @property
     def spacing(self) -> Seconds:
         """From the start of one message of a replica to the earliest start of its next."""
-        return self.occupancy * self.paths
+        return self.occupancy * (self.paths // self.lenders)
 
     @property
     def crosses_wan(self) -> bool:
@@ -147,12 +158,18 @@ class Costs:
 
 
 def stage_costs(
-    profile: Profile, layers: Sequence[int], replicas: int, *, recompute: bool, topology: Topology
+    profile: Profile,
+    layers: Sequence[int],
+    replicas: int,
+    *,
+    recompute: bool,
+    topology: Topology,
+    early: bool = False,
 ) -> tuple[StageCosts, ...]:
     """Costs of every stage; ``layers`` says how many consecutive layers each has."""
     ends = list(accumulate(layers))
     return tuple(
-        _stage(profile, profile.layers[end - count : end], replicas, recompute, topology)
+        _stage(profile, profile.layers[end - count : end], replicas, recompute, early, topology)
         for count, end in zip(layers, ends, strict=True)
     )
 
@@ -162,6 +179,7 @@ def _stage(
     layers: tuple[LayerCosts, ...],
     replicas: int,
     recompute: bool,
+    early: bool,
     topology: Topology,
 ) -> StageCosts:
     forward = math.fsum(layer.forward for layer in layers)
@@ -177,7 +195,20 @@ def _stage(
         fixed=parameters + (max(activations) if recompute else 0),
         all_reduce=all_reduce(len(layers) * profile.gradient_bytes_per_layer, replicas, topology),
         step=profile.optimizer_step,
+        early=_recomputed_early(layers) if recompute and early else 0.0,
     )
+
+
+def _recomputed_early(layers: Sequence[LayerCosts]) -> Seconds:
+    """The recompute of the last layers whose activations take no more room than one layer's."""
+    room = max(layer.activation for layer in layers)
+    early = []
+    for layer in reversed(layers):
+        room -= layer.activation
+        if room < 0:
+            break
+        early.append(layer.forward)
+    return math.fsum(early)
 
 
 def all_reduce(size: Bytes, replicas: int, topology: Topology) -> Seconds:
@@ -210,28 +241,44 @@ def costs(
     """Costs of a placement whose neighbouring data centres are linked in both directions."""
     where = [placement.data_center_of(stage) for stage in range(placement.stages)]
     boundaries = list(pairwise(where))
+    stages = dict(placement.segments)
     return Costs(
         stages=stage_costs(
             workload.profile,
             layers,
             placement.data,
             recompute=workload.recompute,
+            early=workload.early_recompute,
             topology=topology,
         ),
-        forward=tuple(_hop(topology, workload, placement.data, a, b) for a, b in boundaries),
-        backward=tuple(_hop(topology, workload, placement.data, b, a) for a, b in boundaries),
+        forward=tuple(
+            hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries
+        ),
+        backward=tuple(
+            hop(topology, workload, placement.data, b, a, stages[b]) for a, b in boundaries
+        ),
     )
 
 
-def _hop(topology: Topology, workload: Workload, replicas: int, source: str, target: str) -> Hop:
+def hop(
+    topology: Topology, workload: Workload, replicas: int, source: str, target: str, stages: int
+) -> Hop:
+    """How messages go to the next stage; the source's data centre runs ``stages`` of them."""
     size = workload.profile.boundary
     if source == target:
         return Hop(transfer_time(size, topology.lan_rate), topology.lan_latency)
     link = topology.link(source, target)
     assert link is not None, "candidates cross linked data centres only"
-    in_turns = workload.sharing == "Temporal" and replicas > 1
-    count = connections(link, workload.connections)
-    return wan_hop(topology, link, size, count, replicas=replicas, in_turns=in_turns)
+    temporal = workload.sharing == "Temporal"
+    return wan_hop(
+        topology,
+        link,
+        size,
+        connections(link, workload.connections),
+        replicas=replicas,
+        in_turns=temporal and replicas > 1,
+        lenders=stages if temporal and workload.borrowed_paths else 1,
+    )
 
 
 def wan_hop(
@@ -242,25 +289,29 @@ def wan_hop(
     *,
     replicas: int,
     in_turns: bool,
+    lenders: int = 1,
 ) -> Hop:
-    """How messages of ``size`` bytes cross a link that ``replicas`` flows use."""
-    share = min(link.pod_rate, link.capacity * link.reservable / replicas)
-    if in_turns:
-        share *= 1 - IDLE_SHARE
-    paths = replicas if in_turns else 1
+    """How messages of ``size`` bytes cross a link that ``replicas`` flows use.
+
+    Each replica has ``lenders`` paths of its own, one where nothing is borrowed.
+    """
+    share = min(link.pod_rate, link.capacity * link.reservable / (replicas * lenders))
+    paths = lenders * (replicas if in_turns else 1)
     bound = _window_bound(link, connections)
-    lendable = topology.lan_rate / (paths - 1) if in_turns else math.inf
+    lendable = topology.lan_rate / (paths - 1) if paths > 1 else math.inf
     # A window counts payload; rates count headers too.
-    rate = min(share, bound / link.efficiency, lendable)
+    limit = min(bound / link.efficiency, lendable)
+    kept = IDLE_SHARE if in_turns else 0.0
     return Hop(
-        occupancy=transfer_time(size, paths * rate * link.efficiency),
+        occupancy=transfer_time(size, paths * min(share, limit) * link.efficiency),
         delay=link.round_trip / 2
-        + (2 * topology.lan_latency if in_turns else 0.0)
+        + (2 * topology.lan_latency if paths > 1 else 0.0)
         + _last_window(link, size / (connections * paths), bound / (share * link.efficiency)),
-        rate=rate,
+        rate=min(share * (1 - kept), limit),
         paths=paths,
         connections=connections,
         shared=in_turns,
+        lenders=lenders,
     )
 
 

@@ -53,10 +53,8 @@ def warm_up(stages: int, per_boundary: dict[int, int]) -> tuple[int, ...]:
 
     A stage sees the round trips of all boundaries behind it, so their extras add up.
     """
-    return tuple(
-        sum(extra for boundary, extra in per_boundary.items() if boundary >= stage)
-        for stage in range(stages)
-    )
+    each = [per_boundary.get(stage, 0) for stage in range(stages)]
+    return tuple(accumulate(reversed(each)))[::-1]
 
 
 def with_depths(depths: Sequence[int], micro_batches: int) -> Order:

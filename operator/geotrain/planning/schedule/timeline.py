@@ -227,12 +227,10 @@ def cycle(devices: int, once: Callable[[list[Seconds]], Iteration], iterations: 
     the next one is the same as the first, in which all were free from the start.
     """
     start = [0.0] * devices
+    state = tuple(start)
     seen: dict[tuple[Seconds, ...], int] = {}
     periods: list[Seconds] = []
-    while len(periods) < iterations:
-        state = tuple(round(at, _DIGITS) for at in start)
-        if state in seen:
-            break
+    while len(periods) < iterations and state not in seen:
         seen[state] = len(periods)
         found = once(start)
         periods.append(found.ends[0])
@@ -240,7 +238,8 @@ def cycle(devices: int, once: Callable[[list[Seconds]], Iteration], iterations: 
         if not any(start) and all(map(_not_later, after, found.starts)):
             break
         start = after
-    begin = seen.get(tuple(round(at, _DIGITS) for at in start), len(periods) - 1)
+        state = tuple(round(at, _DIGITS) for at in start)
+    begin = seen.get(state, len(periods) - 1)
     repeated = range(begin, len(periods))
     return Cycle(fsum(periods[begin:]) / len(repeated), max(repeated, key=lambda i: periods[i]))
 

@@ -52,18 +52,28 @@ def _ends(layout: Layout) -> Iterator[tuple[int, int]]:
 
 def _flow(number: int, hop: Hop, placement: Placement, ends: tuple[int, int], replica: int) -> Flow:
     source, target = (device * placement.data for device in ends)
-    mates = [source + other for other in range(placement.data) if other != replica]
+    lent = [
+        device * placement.data + other
+        for device in ([ends[0]] if hop.lenders == 1 else _neighbours(placement, ends[0]))
+        for other in (range(placement.data) if hop.shared else [replica])
+    ]
     return Flow(
         id=number,
         source=source + replica,
         target=target + replica,
         source_data_center=placement.data_center_of(ends[0]),
         target_data_center=placement.data_center_of(ends[1]),
-        mates=tuple(mates) if hop.shared else (),
+        mates=tuple(rank for rank in lent if rank != source + replica),
         connections=hop.connections,
         rate=hop.rate,
         idle_rate=IDLE_SHARE * hop.rate / hop.paths,
     )
+
+
+def _neighbours(placement: Placement, stage: int) -> list[int]:
+    """The stages of a stage's data centre."""
+    home = placement.data_center_of(stage)
+    return [s for s in range(placement.stages) if placement.data_center_of(s) == home]
 
 
 def _merged(sent: tuple[Interval, ...]) -> list[tuple[Seconds, Seconds]]:

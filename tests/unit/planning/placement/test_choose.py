@@ -10,7 +10,9 @@ from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology
 from geotrain.planning.placement import candidates, choose, score
 from geotrain.planning.schedule import balance, costs, timeline
+from geotrain.planning.schedule.compiled import PLAIN
 from support.planning import links, placement, profile, topology, workload
+from unit.planning.schedule.test_compiled import interpreted
 
 GIB = 2**30
 
@@ -76,6 +78,22 @@ def test_nothing_that_takes_no_time_is_divided_by():
     found = plan(topology({"a": 1}), profile=nothing, pipeline=1, data=1, global_batch=1)
     assert (found.iteration, found.gpu_use, found.bubble_share) == (0.0, 0.0, 0.0)
     assert found.alternatives[0].samples_per_second is None
+
+
+def test_the_plan_is_the_same_whatever_replays_it():
+    places = topology({"a": 4, "b": 4, "c": 4})
+    work = workload(pipeline=6, data=None, global_batch=24)
+    one, other = (choose.choose(places, work, engine=e) for e in (PLAIN, interpreted()))
+    assert one == other
+    assert repr(one) == repr(other)
+
+
+def test_a_degree_that_rounds_the_batch_down_is_judged_by_its_samples():
+    found = plan(topology({"a": 12}), data=None, global_batch=5, round_batch=True)
+    assert found.placement == placement(("a", 4), data=2)
+    three = next(a for a in found.alternatives if a.data == 3)
+    assert three.samples_per_second <= 3 / three.iteration * (1 + 1e-9)
+    assert three.iteration < found.iteration
 
 
 def test_memory_that_is_too_small_is_a_reason():

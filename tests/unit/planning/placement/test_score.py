@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from geotrain.model.topology import DataCenter, Topology
 from geotrain.planning.placement import score
+from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule import checks
 from geotrain.planning.schedule.timeline import replay
 from support.planning import links, pipeline, placement, profile, topology, wan, workload
@@ -33,6 +34,12 @@ def test_warm_ups_over_the_wide_area_are_tried_as_far_as_they_differ():
         "Atlas +16",
         "Atlas +memory",
     ]
+
+
+def test_long_iterations_are_tried_by_patterns_alone():
+    found = names(pipeline(3, {1: wan(1.0, 2.0)}), micro_batches=20_000)
+    assert "Atlas +rule" in found
+    assert not any("by arrival" in name for name in found)
 
 
 @pytest.mark.parametrize("policy", ["GPipe", "OneFOneB"])
@@ -90,7 +97,7 @@ def test_price_counts_gpu_hours_and_bytes_that_leave():
     )
     work = workload(profile=profile(boundary=10**9), tensor=2, global_batch=16)
     where = placement(("a", 3), ("b", 1), data=2)
-    assert score.wan_bytes(work, where, 8) == {
+    assert Costing(places, work).wan_bytes(where) == {
         ("a", "b"): 16 * 10**9,
         ("b", "a"): 16 * 10**9,
     }

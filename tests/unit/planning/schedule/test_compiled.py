@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from geotrain.planning.schedule import compiled, orders
 from geotrain.planning.schedule.compiled import PLAIN, Engine
-from geotrain.planning.schedule.compiled_patterns import Pattern
+from geotrain.planning.schedule.compiled_patterns import Patterns
 from geotrain.planning.schedule.compiled_programs import Fast
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
 from geotrain.planning.schedule.timeline import program, replay
@@ -63,29 +63,30 @@ def test_kernels_replay_as_plain_python_does_to_the_last_bit(engine, case, repre
     assert (fast.period, fast.steps) == (full.period, full.steps)
     assert (list(fast.ends), list(fast.sent)) == (full.ends, full.sent)
     assert fast.compute(0, 0) == full.compute(0, 0)
-    pattern = Pattern(engine, costs, depths, micro_batches, full.lanes)
-    assert pattern.period(skip=False) == full.period
-    assert pattern.period() == pytest.approx(full.period, rel=1e-9)
+    patterns = Patterns(engine, costs, full.lanes)
+    assert patterns.period(depths, micro_batches, skip=False) == full.period
+    assert patterns.period(depths, micro_batches) == pytest.approx(full.period, rel=1e-9)
 
 
 @given(case=cases(), more=st.integers(30, 120))
 def test_leaving_out_cycles_changes_nothing(case, more):
     costs, depths, micro_batches, replicas = case
     lanes = replicas if any(hop.shared for hop in costs.hops) else 1
-    pattern = Pattern(PLAIN, costs, depths, micro_batches + more, lanes)
-    assert pattern.period() == pytest.approx(pattern.period(skip=False), rel=1e-9)
+    patterns, count = Patterns(PLAIN, costs, lanes), micro_batches + more
+    full = patterns.period(depths, count, skip=False)
+    assert patterns.period(depths, count) == pytest.approx(full, rel=1e-9)
 
 
 def test_a_thousand_million_micro_batches_take_no_longer_than_the_warm_up():
-    costs = pipeline(2, {0: wan(0.5, 7.0)})
-    periods = [Pattern(PLAIN, costs, [2, 1], m, 1).period() for m in (1_000, 1_002, 10**9)]
+    patterns = Patterns(PLAIN, pipeline(2, {0: wan(0.5, 7.0)}), 1)
+    periods = [patterns.period([2, 1], m) for m in (1_000, 1_002, 10**9)]
     each_two = periods[1] - periods[0]
     assert periods[2] == pytest.approx(periods[0] + (10**9 - 1_000) / 2 * each_two)
 
 
 def test_depths_that_grow_are_refused():
-    with pytest.raises(ValueError, match=r"the depths \(1, 2\) grow along the pipeline"):
-        Pattern(PLAIN, pipeline(2), [1, 2], 4, 1)
+    with pytest.raises(ValueError, match=r"the depths \[1, 2\] grow along the pipeline"):
+        Patterns(PLAIN, pipeline(2), 1).period([1, 2], 4)
 
 
 def test_the_engine_is_what_is_installed():

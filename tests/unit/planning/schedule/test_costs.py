@@ -100,9 +100,41 @@ def test_in_turns_a_message_leaves_by_all_pods():
     found = hop(replicas=2, in_turns=True)
     assert found.paths == 2
     assert found.rate == pytest.approx(0.99 * 50e6)
-    assert found.occupancy == pytest.approx(500_000 * 8 / (0.99 * 100e6))
+    assert found.occupancy == pytest.approx(500_000 * 8 / 100e6)  # what is kept for others is lent
     assert found.spacing == pytest.approx(2 * found.occupancy)
     assert found.delay == pytest.approx(0.0225 + 2 * 0.001)
+
+
+def test_borrowed_paths_are_those_of_the_data_centres_other_stages():
+    own, lent = (
+        costs.wan_hop(LAN, LINK, 500_000, 36, replicas=2, in_turns=True, lenders=k) for k in (1, 3)
+    )
+    assert (lent.paths, lent.lenders) == (6, 3)
+    # The pair's 100 Mbit/s are split over six paths, no longer bound by 50 Mbit/s a pod.
+    assert lent.rate == pytest.approx(0.99 * 100e6 / 6)
+    assert (lent.occupancy, lent.spacing) == (own.occupancy, 2 * own.occupancy)
+    alone = costs.wan_hop(LAN, LINK, 500_000, 36, replicas=1, in_turns=False, lenders=2)
+    assert (alone.paths, alone.shared) == (2, False)
+    assert alone.spacing == alone.occupancy == pytest.approx(500_000 * 8 / 100e6)
+
+
+def test_paths_are_borrowed_by_those_who_take_turns_and_from_the_sources_data_centre():
+    places = topology({"a": 4, "b": 4})
+    where = placement(("a", 3), ("b", 1), data=2)
+    found = costs.costs(places, workload(borrowed_paths=True), where, (2, 2, 2, 2))
+    assert (found.forward[2].lenders, found.backward[2].lenders) == (3, 1)
+    spatial = workload(borrowed_paths=True, sharing="Spatial")
+    assert costs.costs(places, spatial, where, (2, 2, 2, 2)).forward[2].paths == 1
+
+
+def test_early_recompute_takes_no_more_memory_than_one_layer():
+    assert stage(recompute=True, early=False).early == 0
+    assert stage(recompute=False, early=True).early == 0
+    assert stage(recompute=True, early=True).early == pytest.approx(0.01)
+    assert stage(recompute=True, early=True).fixed == stage(recompute=True).fixed
+    light = Profile((LayerCosts(0.01, 0.02, 0.03),) * 3, boundary=10)
+    found = costs.stage_costs(light, (3,), 1, recompute=True, early=True, topology=LAN)
+    assert found[0].early == pytest.approx(0.03)
 
 
 def test_a_slow_lan_bounds_what_the_mates_can_lend():

@@ -13,11 +13,12 @@ PLACES = topology(
 )
 
 
-def sent(sharing, data=2, micro_batches=3, boundary=1_000_000):
-    where = placement(("a", 1), ("b", 1), data=data)
-    work = workload(profile=profile(2, boundary), pipeline=2, sharing=sharing)
-    cost = costs.costs(PLACES, work, where, (1, 1))
-    return traffic(replay(program(orders.gpipe(2, micro_batches)), cost, data), where)
+def sent(sharing, data=2, micro_batches=3, boundary=1_000_000, stages=(1, 1), **values):
+    where = placement(("a", stages[0]), ("b", stages[1]), data=data)
+    values = {"profile": profile(2, boundary), **values}
+    work = workload(pipeline=2, sharing=sharing, **values)
+    cost = costs.costs(PLACES, work, where, (1,) * sum(stages))
+    return traffic(replay(program(orders.gpipe(sum(stages), micro_batches)), cost, data), where)
 
 
 def test_in_turns_a_flow_uses_its_mates_and_windows_do_not_overlap():
@@ -42,9 +43,25 @@ def test_side_by_side_windows_merge_where_messages_follow_each_other():
     assert [t.label for t in found.transfers[1]] == ["0SEND_F0", "0SEND_F1", "0SEND_F2"]
 
 
+def test_borrowed_paths_are_those_of_all_ranks_of_the_senders_data_centre():
+    found = sent("Temporal", stages=(2, 1), borrowed_paths=True, profile=profile(3))
+    assert [(f.source, f.target, f.mates) for f in found.flows] == [
+        (2, 4, (0, 1, 3)),
+        (3, 5, (0, 1, 2)),
+        (4, 2, (5,)),
+        (5, 3, (4,)),
+    ]
+    alone = sent("Temporal", data=1, stages=(2, 1), borrowed_paths=True, profile=profile(3))
+    assert [(f.source, f.mates) for f in alone.flows] == [(1, (0,)), (2, ())]
+    last = sent("Temporal", data=1, stages=(1, 2), borrowed_paths=True, profile=profile(3))
+    assert [(f.source, f.mates) for f in last.flows] == [(0, ()), (1, (2,))]
+
+
+@pytest.mark.parametrize("stages", [(1, 1), (1, 3)])
 @pytest.mark.parametrize("sharing", ["Spatial", "Temporal"])
-def test_rates_never_exceed_what_the_link_may_hand_out(sharing):
-    found = sent(sharing, data=4)
+def test_rates_never_exceed_what_the_link_may_hand_out(sharing, stages):
+    layers = profile(sum(stages))
+    found = sent(sharing, data=4, stages=stages, borrowed_paths=stages != (1, 1), profile=layers)
     flows = {flow.id: flow for flow in found.flows}
     for direction in ("a", "b"):
         own = [f for f in found.flows if f.source_data_center == direction]

@@ -1,0 +1,100 @@
+"""Costs and prices of many placements of one job, each part of them worked out once.
+
+Placements of one degree share their stages' costs, and those with a crossing in common its hop.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+
+from geotrain.model.plan import Placement
+from geotrain.model.topology import Topology, WanLink
+from geotrain.model.workload import Workload
+from geotrain.planning.schedule import balance
+from geotrain.planning.schedule.costs import Costs, Hop, StageCosts, all_reduce, hop, stage_costs
+from geotrain.units import Bytes, Seconds
+
+_SECONDS_PER_HOUR = 3600
+_BYTES_PER_GIGABYTE = 10**9
+
+
+class Costing:
+    """What placements of a workload cost, in time and in money."""
+
+    def __init__(self, topology: Topology, workload: Workload) -> None:
+        self._topology, self._workload = topology, workload
+        self._hourly = {each.name: each.cost_per_gpu_hour for each in topology.data_centers}
+        self._links = {(link.source, link.target): link for link in topology.links}
+        self._stages: dict[int, tuple[StageCosts, ...]] = {}
+        self._hops: dict[tuple[int, str, str, int], Hop] = {}
+
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """Consecutive layers of each stage."""
+        return balance.balanced_layers(self._workload.profile.layers, self._workload.pipeline)
+
+    def costs(self, placement: Placement) -> Costs:
+        """As ``costs.costs`` of the balanced layers."""
+        forward: list[Hop] = []
+        backward: list[Hop] = []
+        for number, (name, count) in enumerate(placement.segments):
+            if number:
+                before, stages = placement.segments[number - 1]
+                forward.append(self._hop(placement.data, before, name, stages))
+                backward.append(self._hop(placement.data, name, before, count))
+            inside = [self._hop(placement.data, name, name, count)] * (count - 1)
+            forward += inside
+            backward += inside
+        return Costs(self._stage_costs(placement.data), tuple(forward), tuple(backward))
+
+    def price(self, placement: Placement, iteration: Seconds) -> float:
+        """What one iteration costs: GPU time, and bytes that leave a data centre."""
+        each = placement.data * self._workload.tensor
+        hourly = sum(self._hourly[name] * count * each for name, count in placement.segments)
+        total = hourly * iteration / _SECONDS_PER_HOUR
+        for way, size in self.wan_bytes(placement).items():
+            total += self.link(*way).cost_per_gigabyte * size / _BYTES_PER_GIGABYTE
+        return total
+
+    def wan_bytes(self, placement: Placement) -> dict[tuple[str, str], Bytes]:
+        """Bytes over each direction of each link in one iteration."""
+        data, names = placement.data, [name for name, _ in placement.segments]
+        size = self._workload.profile.boundary * self._workload.micro_batches(data) * data
+        return {way: size for a, b in pairwise(names) for way in ((a, b), (b, a))}
+
+    def link(self, source: str, target: str) -> WanLink:
+        """The link of two neighbours."""
+        return self._links[source, target]
+
+    def _stage_costs(self, replicas: int) -> tuple[StageCosts, ...]:
+        """Those of one replica, but for the all-reduce."""
+        if replicas not in self._stages:
+            size = self._workload.profile.gradient_bytes_per_layer
+            rings = {
+                layers: all_reduce(layers * size, replicas, self._topology)
+                for layers in set(self.layers)
+            }
+            one = self._one_replica
+            self._stages[replicas] = (
+                tuple(replace(stage, all_reduce=rings[stage.layers]) for stage in one)
+                if any(rings.values())
+                else one
+            )
+        return self._stages[replicas]
+
+    @cached_property
+    def _one_replica(self) -> tuple[StageCosts, ...]:
+        return stage_costs(
+            self._workload.profile,
+            self.layers,
+            1,
+            recompute=self._workload.recompute,
+            early=self._workload.early_recompute,
+            topology=self._topology,
+        )
+
+    def _hop(self, replicas: int, source: str, target: str, stages: int) -> Hop:
+        key = replicas, source, target, stages
+        if key not in self._hops:
+            self._hops[key] = hop(self._topology, self._workload, replicas, source, target, stages)
+        return self._hops[key]

@@ -1,0 +1,111 @@
+"""What if: every placement with its throughput and price, in one table.
+
+Each placement runs 1F1B and, over the wide area, the warm-up of GeoPipe's rule, or the one
+pattern that the policy names, within the room of memory; the faster counts. The replay is that of
+one replica, with the others' turns as gaps, or with ``exact`` of all of them. ``choose`` looks
+closer, at more orders of fewer placements.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from geotrain.model.plan import Placement
+from geotrain.model.topology import Topology
+from geotrain.model.workload import Workload
+from geotrain.planning.placement import candidates, score
+from geotrain.planning.placement.costing import Costing
+from geotrain.planning.placement.runner import Runner
+from geotrain.planning.schedule import compiled
+from geotrain.planning.schedule.costs import Costs
+from geotrain.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a placement would reach under its best pattern, and what an iteration would cost."""
+
+    placement: Placement
+    schedule: str
+    iteration: Seconds
+    samples_per_second: float
+    price: float
+
+    @property
+    def price_per_sample(self) -> float:
+        """Price over samples; of two equal throughputs the one with the lower price is better."""
+        samples = self.samples_per_second * self.iteration
+        return self.price / samples if samples else 0.0
+
+
+def what_if(
+    topology: Topology,
+    workload: Workload,
+    *,
+    exact: bool = False,
+    engine: compiled.Engine | None = None,
+) -> tuple[Outcome, ...]:
+    """Every placement that fits, the highest throughput first, then the lowest price."""
+    placements = candidates.candidates(topology, workload).placements
+    costing = Costing(topology, workload)
+    chosen = engine or compiled.engine(work(workload, placements, exact=exact))
+    found = []
+    for placement in placements:
+        costs = costing.costs(placement)
+        best = _best(Runner(chosen, costs, placement.data), costs, workload, placement, exact)
+        if best is not None:
+            found.append(_outcome(costing, workload, placement, *best))
+    # Sorting is stable: equal ones stay in the order of the candidates.
+    return tuple(sorted(found, key=lambda each: (-each.samples_per_second, each.price)))
+
+
+def work(workload: Workload, placements: Iterable[Placement], *, exact: bool) -> int:
+    """About how many actions a what-if of these placements replays."""
+    return sum(
+        4
+        * placement.stages
+        * min(workload.micro_batches(placement.data), 4 * placement.stages)
+        * (placement.data if exact else 1)
+        for placement in placements
+    )
+
+
+def _best(
+    runner: Runner, costs: Costs, workload: Workload, placement: Placement, exact: bool
+) -> tuple[Seconds, str] | None:
+    micro_batches = workload.micro_batches(placement.data)
+    room = score.caps(costs, workload, micro_batches)
+    if min(room) < 1:
+        return None
+    best: tuple[Seconds, str] | None = None
+    exactly = exact and runner.has_turns
+    for name, depths in _patterns(costs, workload, micro_batches, room):
+        if isinstance(score.fitted(name, depths, micro_batches, room), score.Unfit):
+            continue
+        period = runner.pattern(depths, micro_batches, exact=False)
+        if exactly and (best is None or period < best[0]):
+            period = runner.pattern(depths, micro_batches, exact=True)
+        if best is None or period < best[0]:
+            best = period, name
+    return best
+
+
+def _patterns(
+    costs: Costs, workload: Workload, micro_batches: int, room: tuple[int, ...]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    if workload.schedule in ("GPipe", "OneFOneB"):
+        yield from score.patterns(costs, workload, micro_batches, room)
+    else:
+        yield from score.rule(costs, room)
+
+
+def _outcome(
+    costing: Costing, workload: Workload, placement: Placement, iteration: Seconds, name: str
+) -> Outcome:
+    samples = workload.samples(placement.data)
+    return Outcome(
+        placement,
+        name,
+        iteration,
+        samples / iteration if iteration else 0.0,
+        costing.price(placement, iteration),
+    )
