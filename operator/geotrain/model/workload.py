@@ -17,6 +17,8 @@ class LayerCosts:
 
     ``backward`` is ``input_gradient + weight_gradient``. ``activation`` is held from F to B when
     nothing is recomputed; ``parameters`` is the memory of weights, gradients and optimizer state.
+    ``recompute`` is what running it again costs (None: its forward), ``step`` its part of the
+    optimizer's, ``gradients`` what replicas all-reduce of it (None: as the profile says).
     """
 
     forward: Seconds
@@ -24,6 +26,9 @@ class LayerCosts:
     weight_gradient: Seconds
     activation: Bytes = 0
     parameters: Bytes = 0
+    recompute: Seconds | None = None
+    step: Seconds = 0.0
+    gradients: Bytes | None = None
 
     @property
     def backward(self) -> Seconds:
@@ -31,9 +36,13 @@ class LayerCosts:
         return self.input_gradient + self.weight_gradient
 
     def __post_init__(self) -> None:
-        for name in ("forward", "input_gradient", "weight_gradient", "activation", "parameters"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"a layer's {name} is {getattr(self, name)}; give 0 or more")
+        for name in (*_ALWAYS, "recompute", "gradients"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"a layer's {name} is {value}; give 0 or more")
+
+
+_ALWAYS = ("forward", "input_gradient", "weight_gradient", "activation", "parameters", "step")
 
 
 @dataclass(frozen=True, slots=True)

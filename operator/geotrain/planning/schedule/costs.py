@@ -3,7 +3,7 @@
 Compute, for a stage with layers l::
 
     F = Σ forward(l)      I = R + Σ input_gradient(l)      W = Σ weight_gradient(l)      B = I + W
-    R = F where activations are recomputed before the backward, else 0
+    R = Σ recompute(l) where activations are recomputed before the backward, else 0
 
 With early recompute a stage that waits for a gradient has the recompute of its last layers behind
 it when the gradient comes: those whose activations fit where one layer's are held anyway.
@@ -189,12 +189,12 @@ def _stage(
         layers=len(layers),
         forward=forward,
         input_gradient=math.fsum(layer.input_gradient for layer in layers)
-        + (forward if recompute else 0.0),
+        + (recomputed(layers) if recompute else 0.0),
         weight_gradient=math.fsum(layer.weight_gradient for layer in layers),
         held=len(layers) * profile.boundary if recompute else sum(activations),
         fixed=parameters + (max(activations) if recompute else 0),
-        all_reduce=all_reduce(len(layers) * profile.gradient_bytes_per_layer, replicas, topology),
-        step=profile.optimizer_step,
+        all_reduce=all_reduce(gradients(profile, layers), replicas, topology),
+        step=profile.optimizer_step + math.fsum(layer.step for layer in layers),
         early=_recomputed_early(layers) if recompute and early else 0.0,
     )
 
@@ -207,8 +207,21 @@ def _recomputed_early(layers: Sequence[LayerCosts]) -> Seconds:
         room -= layer.activation
         if room < 0:
             break
-        early.append(layer.forward)
-    return math.fsum(early)
+        early.append(layer)
+    return recomputed(early)
+
+
+def recomputed(layers: Sequence[LayerCosts]) -> Seconds:
+    """What running layers again costs: their forward, less what needs no recompute."""
+    return math.fsum(
+        layer.forward if layer.recompute is None else layer.recompute for layer in layers
+    )
+
+
+def gradients(profile: Profile, layers: Sequence[LayerCosts]) -> Bytes:
+    """What replicas all-reduce of some of a profile's layers."""
+    usual = profile.gradient_bytes_per_layer
+    return sum(usual if layer.gradients is None else layer.gradients for layer in layers)
 
 
 def all_reduce(size: Bytes, replicas: int, topology: Topology) -> Seconds:
