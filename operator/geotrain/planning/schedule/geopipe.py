@@ -12,7 +12,8 @@ With the backward split the same warm-up leaves weight gradients to fill the dra
 Source: GeoPipe over lossless DC-OTN (arXiv 2510.12064).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from math import ceil, fsum
 
 from geotrain.model.plan import Order
@@ -22,6 +23,7 @@ from geotrain.planning.schedule.zero_bubble import zero_bubble
 from geotrain.units import Seconds
 
 _ROUNDING = 1e-9
+_MOST_APART = 3
 
 
 def geopipe(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
@@ -29,9 +31,31 @@ def geopipe(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
     return with_depths(depths(costs, caps), micro_batches)
 
 
-def geopipe_split(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
-    """GeoPipe's memory at every stage, and the backward split."""
-    return zero_bubble(costs, depths(costs, caps), micro_batches)
+def geopipe_split(costs: Costs, caps: Sequence[int] | None, micro_batches: int) -> Order:
+    """The backward split, within ``caps``; None: every stage holds what GeoPipe's first one does.
+
+    Tries GeoPipe's warm-up, and one forward more and less at each boundary.
+    """
+    stages, wanted = len(costs.stages), extra_forwards(costs)
+    if caps is None:
+        caps = (depths(costs, (micro_batches,) * stages)[0],) * stages
+    tried = (
+        tuple(stages - s + more for s, more in enumerate(warm_up(stages, extras)))
+        for extras in _around(wanted)
+    )
+    return zero_bubble(costs, caps, micro_batches, tried)
+
+
+def _around(wanted: dict[int, int]) -> Iterator[dict[int, int]]:
+    """The extras of each boundary as they are, one less and one more; of many, all alike."""
+    steps = (-1, 0, 1)
+    if len(wanted) <= _MOST_APART:
+        changes: Iterable[tuple[int, ...]] = product(steps, repeat=len(wanted))
+    else:
+        changes = ((step,) * len(wanted) for step in steps)
+    for change in changes:
+        pairs = zip(wanted.items(), change, strict=True)
+        yield {boundary: max(0, extra + step) for (boundary, extra), step in pairs}
 
 
 def depths(costs: Costs, caps: Sequence[int]) -> tuple[int, ...]:

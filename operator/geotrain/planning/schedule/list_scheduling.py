@@ -2,9 +2,9 @@
 
 Times come from the costs, so an order follows the messages. A message is known from the moment its
 producer starts, so a free device can tell whether a weight gradient still fits before the next
-arrival. Rules say what it prefers; a generator tries several and keeps the best. Memory is counted
-in half activations: a forward takes two; an input gradient frees one where the schedule says so
-(``frees_half``), the weight gradient the rest; a whole backward frees both.
+arrival. Rules say what it prefers; a generator tries several and keeps the best. A forward takes an
+activation of memory; an input gradient frees a part of it, if any (``Memory``), and the weight
+gradient the rest; a whole backward frees all.
 
 Where a device runs several stages, all but its last may take memory only while one more
 micro-batch would fit: the oldest micro-batch can then always go on, and nothing deadlocks.
@@ -12,7 +12,7 @@ micro-batch would fit: the oldest micro-batch can then always go on, and nothing
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from geotrain.errors import InputError
@@ -23,11 +23,24 @@ from geotrain.units import Seconds
 
 _SAME_INSTANT = 1e-12
 _NEVER = float("inf")
-_WHOLE = 2
-"""An activation, in halves."""
+WHOLE = 8
+"""An activation, in the eighths in which memory is counted."""
 
 _Queue = deque[tuple[Seconds, int]]
 """(when it can start, micro-batch), in the order of arrival."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """``caps[d]`` stage activations fit on device d; an input gradient frees ``freed`` eighths."""
+
+    caps: tuple[int, ...]
+    freed: int = 0
+
+    @property
+    def eighths(self) -> list[int]:
+        """What fits on each device."""
+        return [WHOLE * cap for cap in self.caps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +80,25 @@ class _Device:
     row: list[Action] = field(default_factory=list)
 
 
-def list_schedule(
-    costs: Costs,
-    halves: Sequence[int],
-    micro_batches: int,
-    rules: Rules,
-    *,
-    frees_half: bool = False,
-) -> Candidate:
-    """An order under ``rules``; ``halves[d]`` half activations fit on device d.
+def list_schedule(costs: Costs, memory: Memory, micro_batches: int, rules: Rules) -> Candidate:
+    """An order under ``rules``.
 
     Raises InputError where a device has no room for one micro-batch on each of its stages.
     """
     layout = costs.layout or one_stage_each(len(costs.stages))
-    devices = [_Device(room) for room in halves]
+    devices = [_Device(room) for room in memory.eighths]
     for stage in reversed(range(len(layout))):
         devices[layout[stage]].forwards.append((stage, deque()))
         devices[layout[stage]].backwards.append((stage, deque()))
     if micro_batches < 1:
         raise InputError("a schedule needs at least one micro-batch")
     for number, device in enumerate(devices):
-        if device.room < _WHOLE * len(device.forwards):
+        if device.room < WHOLE * len(device.forwards):
             raise InputError(
-                f"rank {number} has room for {device.room // _WHOLE} micro-batches in flight and "
+                f"rank {number} has room for {device.room // WHOLE} micro-batches in flight and "
                 f"runs {len(device.forwards)} stages; give room for one each"
             )
-    _Scheduler(costs, layout, devices, rules, frees_half).run(micro_batches)
+    _Scheduler(costs, layout, devices, rules, memory.freed).run(micro_batches)
     rows = tuple(tuple(device.row) for device in devices)
     span = max(device.free - device.begin for device in devices)
     return Candidate(span, max(device.free for device in devices), rows)
@@ -104,7 +110,7 @@ class _Scheduler:
     layout: tuple[int, ...]
     devices: list[_Device]
     rules: Rules
-    frees_half: bool
+    freed: int
     ahead: list[int] = field(default_factory=list)
     forwards: list[_Queue] = field(default_factory=list)
     backwards: list[_Queue] = field(default_factory=list)
@@ -140,8 +146,8 @@ class _Scheduler:
             heapq.heappush(self.events, (following, number))
 
     def _admits(self, device: _Device, stage: int) -> bool:
-        reserved = 0 if stage == device.forwards[0][0] else _WHOLE
-        return device.room >= _WHOLE + reserved and self.ahead[stage] < self.rules.depths[stage]
+        reserved = 0 if stage == device.forwards[0][0] else WHOLE
+        return device.room >= WHOLE + reserved and self.ahead[stage] < self.rules.depths[stage]
 
     def _fits(self, device: _Device, gap: Seconds) -> bool:
         stage, _ = device.weights[0]
@@ -150,7 +156,7 @@ class _Scheduler:
 
     def _forward(self, now: Seconds, number: int, device: _Device, stage: int) -> None:
         _, micro_batch = self.forwards[stage].popleft()
-        device.room -= _WHOLE
+        device.room -= WHOLE
         device.after_backward = False
         self.ahead[stage] += 1
         end = self._run(now, number, device, Action(stage, Kind.FORWARD, micro_batch))
@@ -166,10 +172,10 @@ class _Scheduler:
         self.ahead[stage] -= 1
         if self.rules.split:
             device.weights.append((stage, micro_batch))
-            device.room += self.frees_half
+            device.room += self.freed
             kind = Kind.INPUT_GRADIENT
         else:
-            device.room += _WHOLE
+            device.room += WHOLE
             kind = Kind.BACKWARD
         end = self._run(now, number, device, Action(stage, kind, micro_batch))
         if stage:
@@ -178,7 +184,7 @@ class _Scheduler:
 
     def _weight_gradient(self, now: Seconds, number: int, device: _Device) -> None:
         stage, micro_batch = device.weights.popleft()
-        device.room += _WHOLE - self.frees_half
+        device.room += WHOLE - self.freed
         self._run(now, number, device, Action(stage, Kind.WEIGHT_GRADIENT, micro_batch))
 
     def _run(self, now: Seconds, number: int, device: _Device, action: Action) -> Seconds:

@@ -4,8 +4,9 @@ In a round every device runs an input gradient and a forward, in an order that f
 messages. A weight gradient is put
 
 * into every wait that is as long as it is;
-* into a shorter wait where that is more than the device may still lose: the largest bubble of any
-  device, in this build or the one before, less its own;
+* into a shorter wait where the builder says so: always, or where the wait is more than the device
+  may still lose (``slack``): the largest bubble of any device, in this build or the one before,
+  less its own;
 * before a forward that memory has no room for.
 
 Source: Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), section 3.1.
@@ -17,11 +18,8 @@ from collections.abc import Sequence
 from geotrain.model.plan import Action, Kind
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.layouts import one_stage_each
-from geotrain.planning.schedule.list_scheduling import Candidate
+from geotrain.planning.schedule.list_scheduling import WHOLE, Candidate, Memory
 from geotrain.units import Seconds
-
-WHOLE = 2
-"""An activation, in halves."""
 
 
 class Stuck(Exception):
@@ -29,30 +27,28 @@ class Stuck(Exception):
 
 
 class Rounds:
-    """Rows that grow: ``halves[d]`` half activations fit on device d.
+    """Rows that grow within ``memory``.
 
-    With ``frees_half`` an input gradient frees one half and the weight gradient the other.
     ``allowed`` are bubbles that the devices may have.
     """
 
     def __init__(
         self,
         costs: Costs,
-        halves: Sequence[int],
+        memory: Memory,
         *,
-        frees_half: bool,
         allowed: Sequence[Seconds] | None = None,
     ) -> None:
         self.costs = costs
         self.layout = costs.layout or one_stage_each(len(costs.stages))
-        self.frees_half = frees_half
+        self.freed = memory.freed
         self.allowed = [0.0] * costs.devices if allowed is None else list(allowed)
-        self.room = list(halves)
-        self.rows: list[list[Action]] = [[] for _ in halves]
-        self.begin = [0.0 for _ in halves]
-        self.clock = [0.0 for _ in halves]
-        self.bubbles = [0.0 for _ in halves]
-        self.weights: list[deque[tuple[int, int]]] = [deque() for _ in halves]
+        self.room = memory.eighths
+        self.rows: list[list[Action]] = [[] for _ in memory.caps]
+        self.begin = [0.0 for _ in memory.caps]
+        self.clock = [0.0 for _ in memory.caps]
+        self.bubbles = [0.0 for _ in memory.caps]
+        self.weights: list[deque[tuple[int, int]]] = [deque() for _ in memory.caps]
         self.forwards: list[list[Seconds]] = [[] for _ in self.layout]
         self.backwards: list[list[Seconds]] = [[] for _ in self.layout]
 
@@ -77,7 +73,7 @@ class Rounds:
         """List the stage's next input gradient; its weight gradient waits."""
         device = self.layout[stage]
         arrival, micro_batch = self.backward_arrival(stage), len(self.backwards[stage])
-        self.room[device] += self.frees_half
+        self.room[device] += self.freed
         self.weights[device].append((stage, micro_batch))
         end = self._run(device, arrival, Action(stage, Kind.INPUT_GRADIENT, micro_batch))
         self.backwards[stage].append(end)
@@ -87,7 +83,7 @@ class Rounds:
         if not self.weights[device]:
             raise Stuck
         stage, micro_batch = self.weights[device].popleft()
-        self.room[device] += WHOLE - self.frees_half
+        self.room[device] += WHOLE - self.freed
         self._run(device, 0.0, Action(stage, Kind.WEIGHT_GRADIENT, micro_batch))
 
     def make_room(self, device: int) -> None:
@@ -100,19 +96,21 @@ class Rounds:
         while self.weights[device]:
             self.weight_gradient(device)
 
-    def fill(self, device: int, arrival: Seconds, *, even_if_short: bool) -> None:
-        """Weight gradients while the device waits for ``arrival``."""
+    def fill(self, device: int, arrival: Seconds, *, above: Seconds) -> None:
+        """Weight gradients while the device waits for ``arrival``.
+
+        One more, that delays it, where the rest of the wait is more than ``above``.
+        """
         weights = self.weights[device]
         while weights and arrival - self.clock[device] >= self._length(weights[0]):
             self.weight_gradient(device)
-        wait = arrival - self.clock[device]
-        if even_if_short and weights and wait > max(0.0, self.slack(device)):
+        if weights and arrival - self.clock[device] > above:
             self.weight_gradient(device)
 
     def slack(self, device: int) -> Seconds:
         """What the device may still lose without being the one that loses most."""
         allowed = max(self.allowed) - self.allowed[device]
-        return max(*self.bubbles, allowed, 0.0) - self.bubbles[device]
+        return max(*self.bubbles, allowed) - self.bubbles[device]
 
     def forward_arrival(self, stage: int) -> Seconds:
         """When the stage's next forward can start."""

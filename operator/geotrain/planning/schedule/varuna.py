@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import Rules, list_schedule
+from geotrain.planning.schedule.list_scheduling import Memory, Rules, list_schedule
 
 
 def varuna(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
     """The order; ``caps[d]`` micro-batches are in flight on device d at most."""
     rules = Rules((micro_batches,) * len(costs.stages), split=False)
-    return list_schedule(costs, [2 * cap for cap in caps], micro_batches, rules).order
+    return list_schedule(costs, Memory(tuple(caps)), micro_batches, rules).order

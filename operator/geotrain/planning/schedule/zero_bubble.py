@@ -5,14 +5,14 @@ order    activations of a device    idea
 =======  =========================  =====================================================
 zb_1p    p                          1F1B's warm-up; weight gradients wait for a gap
 zb_2p    2p                         a warm-up that lasts until the first gradient returns
-zb_v     p (2p halves of a stage)   two chunks a device in a V (``zero_bubble_v``)
+zb_v     p (2p half stages)         two chunks a device in a V (``zero_bubble_v``)
 =======  =========================  =====================================================
 
 The first two are the best, by exact replay, of a few variants of a list scheduler, which differ in
 the warm-up and in how ready they are to delay a message by a weight gradient, and of orders built
 in rounds (``zero_bubble_rounds``). ZB-1P holds an
 activation whole until its weight gradient. ZB-2P counts as its paper does: an input gradient frees
-about half of what a micro-batch holds, so that weight gradients may be put off further.
+what the weight gradient does not need (``FREED``), so that weight gradients may be put off further.
 
 Source: Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), sections 2, 3 and 6.
 """
@@ -24,10 +24,17 @@ from itertools import chain
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.bubbles import longest_span, makespan
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import Candidate, Rules, list_schedule
+from geotrain.planning.schedule.list_scheduling import Candidate, Memory, Rules, list_schedule
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.zero_bubble_rounds import built_in_rounds
 from geotrain.units import Seconds
+
+FREED = 5
+"""Eighths of an activation that a weight gradient does not need.
+
+For hidden size h, a heads and sequence length s a layer holds 34 h + 5 a s values a token and its
+weight gradients need 32 h of them (arXiv 2401.10241, table 1): 37 % at h = 2304, a = 24, s = 1024.
+"""
 
 _REPLAYED = 3
 
@@ -51,18 +58,26 @@ Of 72 such variants these nine hold the best of 21 settings, profiled and random
 def zb_1p(costs: Costs, micro_batches: int) -> Order:
     """At most p micro-batches in flight on each of p devices, from F to the end of W."""
     devices = len(costs.stages)
-    return zero_bubble(costs, [devices] * devices, micro_batches)
+    return zero_bubble(costs, (devices,) * devices, micro_batches)
 
 
 def zb_2p(costs: Costs, micro_batches: int) -> Order:
-    """At most 2p activations, of which an input gradient frees half of one."""
+    """At most 2p activations, of which an input gradient frees ``FREED`` eighths of one."""
     devices = len(costs.stages)
-    return _best_of(costs, micro_batches, [4 * devices] * devices, frees_half=True)
+    return _best_of(costs, micro_batches, Memory((2 * devices,) * devices, FREED))
 
 
-def zero_bubble(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
-    """At most ``caps[d]`` micro-batches in flight on device d, from F to the end of W."""
-    return _best_of(costs, micro_batches, [2 * cap for cap in caps], frees_half=False)
+def zero_bubble(
+    costs: Costs,
+    caps: Sequence[int],
+    micro_batches: int,
+    depths: Iterable[tuple[int, ...]] = (),
+) -> Order:
+    """At most ``caps[d]`` micro-batches in flight on device d, from F to the end of W.
+
+    ``depths`` are further warm-ups to try: by stage, forwards ahead of its gradients.
+    """
+    return _best_of(costs, micro_batches, Memory(tuple(caps)), depths)
 
 
 def best(costs: Costs, candidates: Iterable[Candidate]) -> Order:
@@ -79,21 +94,28 @@ def best(costs: Costs, candidates: Iterable[Candidate]) -> Order:
     return min((each.order for each in nsmallest(_REPLAYED, candidates)), key=score)
 
 
-def _best_of(costs: Costs, micro_batches: int, halves: Sequence[int], *, frees_half: bool) -> Order:
+def _best_of(
+    costs: Costs,
+    micro_batches: int,
+    memory: Memory,
+    more: Iterable[tuple[int, ...]] = (),
+) -> Order:
     listed = (
-        list_schedule(costs, halves, micro_batches, rules, frees_half=frees_half)
-        for rules in _variants(len(costs.stages), halves)
+        list_schedule(costs, memory, micro_batches, rules)
+        for rules in _variants(len(costs.stages), memory.caps, more)
     )
-    built = built_in_rounds(costs, halves, micro_batches, frees_half=frees_half)
+    built = built_in_rounds(costs, memory, micro_batches)
     return best(costs, chain(listed, built))
 
 
-def _variants(stages: int, halves: Sequence[int]) -> Iterator[Rules]:
+def _variants(
+    stages: int, room: tuple[int, ...], more: Iterable[tuple[int, ...]]
+) -> Iterator[Rules]:
     """Depths with a slope, 1 as in 1F1B, and all that memory holds; never above that."""
-    room = tuple(half // 2 for half in halves)
     for slope, extra, patience, alternate in _VARIANTS:
-        wanted = (slope * (stages - s) - (slope - 1) + extra for s in range(stages))
-        depths = tuple(map(min, wanted, room))
-        yield Rules(depths, alternate, patience)
+        sloping = (slope * (stages - s) - (slope - 1) + extra for s in range(stages))
+        yield Rules(tuple(map(min, sloping, room)), alternate, patience)
     for patience in (0.0, 1.0):
         yield Rules(room, True, patience)
+    for wanted in more:
+        yield Rules(tuple(map(min, wanted, room)), True)

@@ -5,29 +5,28 @@ fewer on each device than on the one before. Every further round lists a forward
 one is left, and then an input gradient a device from the last to the first. ``rounds`` says where
 weight gradients go. What may vary: whether the last forward of the warm-up may delay the first
 gradient, whether a device that is ahead leaves its forward out when the next gradient would wait
-for it, and whether short waits before forwards and gradients are filled.
+for it, and whether every short wait is filled, or only what a device may not lose any more.
 
 Source: Qi et al. (arXiv 2401.10241), section 3.1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import Candidate
-from geotrain.planning.schedule.rounds import WHOLE, Rounds
+from geotrain.planning.schedule.list_scheduling import WHOLE, Candidate, Memory
+from geotrain.planning.schedule.rounds import Rounds
+from geotrain.units import Seconds
 
 
-def built_in_rounds(
-    costs: Costs, halves: Sequence[int], micro_batches: int, *, frees_half: bool
-) -> Iterator[Candidate]:
+def built_in_rounds(costs: Costs, memory: Memory, micro_batches: int) -> Iterator[Candidate]:
     """The variants; each device needs room for one micro-batch.
 
     A device lists at most a forward for each input gradient, so what its warm-up had room for
     suffices to the end.
     """
     for late, yielding, short in product((False, True), repeat=3):
-        build = _Build(costs, halves, micro_batches, frees_half, late, yielding, short)
+        build = _Build(costs, memory, micro_batches, late, yielding, short)
         build.run()
         yield build.candidate
 
@@ -36,17 +35,16 @@ class _Build(Rounds):
     def __init__(
         self,
         costs: Costs,
-        halves: Sequence[int],
+        memory: Memory,
         micro_batches: int,
-        frees_half: bool,
         late: bool,
         yielding: bool,
         short: bool,
     ) -> None:
-        super().__init__(costs, halves, frees_half=frees_half)
+        super().__init__(costs, memory)
         self.micro_batches = micro_batches
         self.late, self.yielding, self.short = late, yielding, short
-        self.devices = range(len(halves))
+        self.devices = range(len(memory.caps))
 
     def run(self) -> None:
         """List every action."""
@@ -92,13 +90,16 @@ class _Build(Rounds):
         for device in self.devices:
             if wanted[device]:
                 self.make_room(device)
-                self.fill(device, self.forward_arrival(device), even_if_short=self.short)
+                self.fill(device, self.forward_arrival(device), above=self._above(device))
                 self.forward(device)
         for device in reversed(self.devices):
-            self.fill(device, self.backward_arrival(device), even_if_short=self.short)
+            self.fill(device, self.backward_arrival(device), above=self._above(device))
             if device == 0 and len(self.forwards[0]) == self.micro_batches:
                 self.drain(0)
             self.backward(device)
+
+    def _above(self, device: int) -> Seconds:
+        return 0.0 if self.short else self.slack(device)
 
     def _wants_forward(self, device: int) -> bool:
         """Whether a device runs a forward in this round."""
@@ -121,8 +122,8 @@ class _Build(Rounds):
             self.clock[device] < gradient and gradient - self.clock[device] > self.slack(device)
         )
 
-    def _room_seconds(self, device: int) -> float:
+    def _room_seconds(self, device: int) -> Seconds:
         """What the weight gradients take that make room for a forward."""
         lacking = max(0, WHOLE - self.room[device])
-        count = -(-lacking // (WHOLE - self.frees_half))
+        count = -(-lacking // (WHOLE - self.freed))
         return min(count, len(self.weights[device])) * self.costs.stages[device].weight_gradient

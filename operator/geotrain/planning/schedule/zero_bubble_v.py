@@ -12,15 +12,22 @@ Source: Qi et al. (arXiv 2401.10241) for the rules of weight gradients; Qi et al
 Parallelism with Controllable Memory (arXiv 2405.15362) for the V and its memory.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import Candidate, Rules, list_schedule
-from geotrain.planning.schedule.rounds import WHOLE, Rounds, Stuck
-from geotrain.planning.schedule.zero_bubble import best
+from geotrain.planning.schedule.list_scheduling import (
+    WHOLE,
+    Candidate,
+    Memory,
+    Rules,
+    list_schedule,
+)
+from geotrain.planning.schedule.rounds import Rounds, Stuck
+from geotrain.planning.schedule.zero_bubble import FREED, best
 from geotrain.units import Seconds
 
 _DOWN, _UP = 0, 1
@@ -29,45 +36,44 @@ _DOWN, _UP = 0, 1
 def zb_v(costs: Costs, micro_batches: int) -> Order:
     """Two stages each on p devices, 2p of their activations on a device at most.
 
-    An input gradient frees half of an activation. ``costs.layout`` must be the V's.
+    An input gradient frees a part of one (``FREED``). ``costs.layout`` must be the V's.
     """
     devices = costs.devices
-    return _best_of(costs, micro_batches, [2 * WHOLE * devices] * devices, frees_half=True)
+    return _best_of(costs, micro_batches, Memory((2 * devices,) * devices, FREED))
 
 
 def zero_bubble_v(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
     """At most ``caps[d]`` stage activations on device d, each from F to the end of W."""
-    return _best_of(costs, micro_batches, [WHOLE * cap for cap in caps], frees_half=False)
+    return _best_of(costs, micro_batches, Memory(tuple(caps)))
 
 
-def _best_of(costs: Costs, micro_batches: int, halves: Sequence[int], *, frees_half: bool) -> Order:
+def _best_of(costs: Costs, micro_batches: int, memory: Memory) -> Order:
     if micro_batches < 1:
         raise InputError("a schedule needs at least one micro-batch")
     found: list[Candidate] = []
     for fills in product((True, False), (True, False)):
         try:
-            found += _builds(costs, micro_batches, halves, fills, frees_half)
+            found += _builds(costs, micro_batches, memory, fills)
         except Stuck:
             continue
     if not found:
         free = (micro_batches,) * len(costs.layout)
         for alternate in (False, True):
             rules = Rules(free, alternate, 0.5)
-            found.append(list_schedule(costs, halves, micro_batches, rules, frees_half=frees_half))
+            found.append(list_schedule(costs, memory, micro_batches, rules))
     return best(costs, found)
 
 
 def _builds(
     costs: Costs,
     micro_batches: int,
-    halves: Sequence[int],
+    memory: Memory,
     fills: tuple[bool, bool],
-    frees_half: bool,
 ) -> Iterator[Candidate]:
     """Builds, each with the bubbles of the one before allowed, until they do not shrink."""
     allowed = [0.0] * costs.devices
     while True:
-        build = _Build(costs, halves, micro_batches, fills, frees_half, allowed)
+        build = _Build(costs, memory, micro_batches, fills, allowed)
         build.run()
         yield build.candidate
         bubbles = build.bubbles
@@ -80,13 +86,12 @@ class _Build(Rounds):
     def __init__(
         self,
         costs: Costs,
-        halves: Sequence[int],
+        memory: Memory,
         micro_batches: int,
         fills: tuple[bool, bool],
-        frees_half: bool,
         allowed: Sequence[Seconds],
     ) -> None:
-        super().__init__(costs, halves, frees_half=frees_half, allowed=allowed)
+        super().__init__(costs, memory, allowed=allowed)
         self.micro_batches = micro_batches
         self.fills = fills
 
@@ -142,12 +147,14 @@ class _Build(Rounds):
         up = [self._goes_up(device) for device in range(self.costs.devices)]
         for device in reversed(range(self.costs.devices)):
             if up[device]:
-                self.fill(device, self.backward_arrival(device), even_if_short=self.fills[1])
+                self.fill(
+                    device, self.backward_arrival(device), above=self._above(device, self.fills[1])
+                )
                 self.backward(device)
         for device in range(self.costs.devices):
             if not up[device]:
                 stage = self._stage(device, _UP)
-                self.fill(device, self.backward_arrival(stage), even_if_short=True)
+                self.fill(device, self.backward_arrival(stage), above=self._above(device, True))
                 self.backward(stage)
 
     def _goes_up(self, device: int) -> bool:
@@ -163,8 +170,11 @@ class _Build(Rounds):
             return
         stage = self._stage(device, way)
         self.make_room(device)
-        self.fill(device, self.forward_arrival(stage), even_if_short=self.fills[0])
+        self.fill(device, self.forward_arrival(stage), above=self._above(device, self.fills[0]))
         self.forward(stage)
+
+    def _above(self, device: int, fills: bool) -> Seconds:
+        return self.slack(device) if fills else math.inf
 
     def _way_of_forward(self, device: int) -> int | None:
         """Up where its producer is listed, else down where that one's is, else none this round."""

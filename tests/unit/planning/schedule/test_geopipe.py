@@ -8,7 +8,6 @@ from geotrain.planning.schedule import checks, orders
 from geotrain.planning.schedule.bubbles import bubble_ratio, makespan
 from geotrain.planning.schedule.geopipe import bound, depths, extra_forwards, geopipe, geopipe_split
 from geotrain.planning.schedule.timeline import program, replay
-from geotrain.planning.schedule.zero_bubble import zero_bubble
 from support.planning import pipeline, wan
 
 
@@ -51,11 +50,19 @@ def test_the_bubble_cut_from_96_micro_batches_on(latency):
 def test_a_split_backward_cuts_more_in_the_same_memory_and_more_in_more():
     costs = cut_twice(3, 1)
     memory = max(checks.peak_in_flight(geopipe(costs, [64] * 8, 64)))
-    same = zero_bubble(costs, [memory] * 8, 64)
-    assert max(checks.peak_in_flight(same)) <= memory == 14
-    assert bubble_cut(same, costs, 64) >= 0.80
-    assert bubble_cut(geopipe_split(costs, [64] * 8, 64), costs, 64) >= 0.77
-    assert bubble_cut(zero_bubble(costs, [20] * 8, 64), costs, 64) >= 0.87
+    same = geopipe_split(costs, None, 64)
+    assert max(checks.peak_in_flight(same)) == memory == 14
+    assert bubble_cut(same, costs, 64) >= 0.81
+    assert bubble_cut(geopipe_split(costs, [20] * 8, 64), costs, 64) >= 0.87
+
+
+def test_boundaries_beyond_three_are_moved_together():
+    costs = pipeline(5, {b: wan(1.0, 1.0) for b in range(4)})
+    order = geopipe_split(costs, None, 10)
+    assert checks.problems(order) == []
+    assert makespan(replayed(order, costs)) < makespan(
+        replayed(geopipe(costs, [10] * 5, 10), costs)
+    )
 
 
 def test_the_warm_up_follows_the_round_trip_of_each_boundary():
