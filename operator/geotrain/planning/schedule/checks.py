@@ -133,6 +133,10 @@ def _different_micro_batches(order: Order, layout: Layout) -> Iterator[Problem]:
     if -1 in layout:
         yield _problem(order, f"stage {layout.index(-1)} is on no rank", (0, 0))
         return
+    idle = next((device for device in range(len(order)) if device not in layout), None)
+    if idle is not None:
+        yield _problem(order, "it runs no stage; leave its row out", (idle, 0))
+        return
     held: list[set[int]] = [set() for _ in layout]
     for row in order:
         for action in row:

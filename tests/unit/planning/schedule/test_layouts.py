@@ -149,6 +149,9 @@ def test_faults_of_chunked_orders_name_the_rank():
     )
     assert "rank 1" in checks.problems(moved)[0].grid
     assert checks.problems((first, ()))[0].sentence == "rank 0, step 0: stage 1 is on no rank"
+    assert checks.problems((*order, ()))[0].sentence == (
+        "rank 2, step 0: it runs no stage; leave its row out"
+    )
     stuck = (tuple(reversed(first[:2])) + first[2:], second)
     assert checks.problems(stuck)[0].sentence == (
         "rank 0, step 0: the order deadlocks: 3F0 waits for micro-batch 0 of stage 2"
