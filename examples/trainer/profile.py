@@ -1,7 +1,8 @@
 """Reads profile.json: how long a stage's actions take on the accelerator, and what a message holds.
 
 forward            the sum over the stage's layers
-input gradient     the sum, and the forward again where activations are recomputed
+input gradient     the sum, and the recompute where activations are recomputed: the forward again,
+                   or what the profile says
 weight gradient    the sum
 backward           input gradient + weight gradient
 """
@@ -42,14 +43,14 @@ def stage_profile(text: str, stage: int, stages: int, recompute: bool) -> StageP
     try:
         document = json.loads(text)
         layers = _layers(document)
-        counts = split([round(sum(layer) * 1e12) + 1 for layer in layers], stages)
+        counts = split([round(sum(layer[:3]) * 1e12) + 1 for layer in layers], stages)
         mine = layers[sum(counts[:stage]) : sum(counts[: stage + 1])]
-        forward, inputs, weights = (math.fsum(column) for column in zip(*mine, strict=True))
+        forward, inputs, weights, again, steps = map(math.fsum, zip(*mine, strict=True))
         boundary = _bytes(document["boundaryBytes"])
-        step = _duration(document.get("optimizerStep", "0s"))
+        step = _duration(document.get("optimizerStep", "0s")) + steps
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(f"the profile is wrong: {error!r}") from error
-    inputs += forward if recompute else 0.0
+    inputs += again if recompute else 0.0
     seconds = {
         FORWARD: forward,
         BACKWARD: inputs + weights,
@@ -93,11 +94,12 @@ def _least_slowest(sums: list[int], stages: int) -> int:
 
 
 def _layers(document: Mapping[str, Any]) -> list[tuple[float, ...]]:
-    """Forward, input gradient and weight gradient of every layer."""
-    names = ("forward", "inputGradient", "weightGradient")
+    """Forward, both gradients, recompute and optimizer's step of every layer."""
+    names = ("forward", "inputGradient", "weightGradient", "recompute", "optimizerStep")
     return [
-        tuple(_duration(entry[name]) for name in names)
+        tuple(_duration(each[name]) for name in names)
         for entry in document["layers"]
+        for each in [{"recompute": entry["forward"], "optimizerStep": "0s", **entry}]
         for _ in range(int(entry.get("count", 1)))
     ]
 

@@ -18,6 +18,7 @@ from geotrain.errors import InputError
 from geotrain.model import topology as model
 from geotrain.model.plan import Alternative, Flow, Plan, Window
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 from geotrain.units import (
     BitsPerSecond,
@@ -80,20 +81,36 @@ def estimated_profile(job: GeoTrainingJob, accelerators: Sequence[str]) -> Profi
 
     Raises InputError where the job has no model or no accelerator is known.
     """
+    return estimate.training_profile(_shape(job), estimate.slowest(accelerators))
+
+
+def estimated_profiles(
+    job: GeoTrainingJob, accelerators: Sequence[str]
+) -> tuple[tuple[str, Profile], ...]:
+    """Costs from ``spec.model`` on each known accelerator, in name order; () with a single kind.
+
+    A data centre whose accelerator is unknown counts as the slowest of the others.
+    """
+    names = sorted({name for name in accelerators if name in ACCELERATORS})
+    if len(names) < 2:
+        return ()
+    return tuple(
+        (name, estimate.training_profile(_shape(job), ACCELERATORS[name])) for name in names
+    )
+
+
+def _shape(job: GeoTrainingJob) -> estimate.Shape:
     shape = job.spec.model
     if shape is None:
         raise InputError("spec: give profileRef (measured layer times) or model (to estimate them)")
-    return estimate.training_profile(
-        estimate.Shape(
-            layers=shape.layers,
-            hidden=shape.hidden_size,
-            sequence=shape.sequence_length,
-            vocabulary=shape.vocabulary_size,
-            dtype=shape.parameter_dtype,
-            micro_batch=job.spec.batch.micro,
-            tensor=job.spec.parallelism.tensor,
-        ),
-        estimate.slowest_peak(accelerators),
+    return estimate.Shape(
+        layers=shape.layers,
+        hidden=shape.hidden_size,
+        sequence=shape.sequence_length,
+        vocabulary=shape.vocabulary_size,
+        dtype=shape.parameter_dtype,
+        micro_batch=job.spec.batch.micro,
+        tensor=job.spec.parallelism.tensor,
     )
 
 
@@ -104,12 +121,15 @@ def estimated_prefill_profile(pool: PrefillPool, accelerators: Sequence[str]) ->
         raise InputError(
             "spec: give profileRef (measured prefill times) or model.layers and model.hiddenSize"
         )
-    peak = estimate.slowest_peak(accelerators)
-    return estimate.prefill_profile(shape.layers, shape.hidden_size, peak)
+    one = estimate.slowest(accelerators)
+    return estimate.prefill_profile(shape.layers, shape.hidden_size, one.peak)
 
 
-def workload(job: GeoTrainingJob, costs: Profile) -> Workload:
-    """The job as the planner sees it. Raises InputError where job and profile disagree."""
+def workload(job: GeoTrainingJob, costs: Profile, accelerators: Sequence[str] = ()) -> Workload:
+    """The job as the planner sees it. Raises InputError where job and profile disagree.
+
+    ``accelerators`` are those to estimate costs on where the job gives no measured ones.
+    """
     spec = job.spec
     if spec.model is not None and spec.model.layers != len(costs.layers):
         raise InputError(
@@ -119,6 +139,7 @@ def workload(job: GeoTrainingJob, costs: Profile) -> Workload:
     memory = spec.schedule.memory_per_gpu
     return Workload(
         profile=costs,
+        profiles=estimated_profiles(job, accelerators),
         pipeline=spec.parallelism.pipeline,
         data=_number(spec.parallelism.data),
         tensor=spec.parallelism.tensor,
@@ -159,11 +180,16 @@ def topology(
                 one = _direction(link, backwards)
                 directions.setdefault((one.source, one.target), one)
     return model.Topology(
-        data_centers=tuple(
-            model.DataCenter(d.name, free[d.name], d.spec.cost_per_gpu_hour) for d in known
-        ),
+        data_centers=tuple(_data_center(d, free[d.name]) for d in known),
         links=tuple(w for ends, w in sorted(directions.items()) if names.issuperset(ends)),
     )
+
+
+def _data_center(center: DataCenter, gpus: int) -> model.DataCenter:
+    name = center.spec.accelerator or ""
+    known = ACCELERATORS.get(name)
+    memory = known.memory if known else None
+    return model.DataCenter(center.name, gpus, center.spec.cost_per_gpu_hour, name, memory)
 
 
 def plan_status(plan: Plan) -> dict[str, Any]:
@@ -226,6 +252,9 @@ def _costs(layer: LayerDocument) -> LayerCosts:
         weight_gradient=layer.weight_gradient,
         activation=layer.activation_bytes,
         parameters=layer.parameter_bytes,
+        recompute=layer.recompute,
+        step=layer.optimizer_step,
+        gradients=layer.gradient_bytes,
     )
 
 

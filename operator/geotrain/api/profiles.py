@@ -66,6 +66,12 @@ class LayerDocument(SpecModel):
     """Held from forward to backward when nothing is recomputed."""
     parameter_bytes: Amount = 0
     """Weights, gradients and optimizer state."""
+    recompute: Time | None = None
+    """What running it again before its backward takes (default: its forward)."""
+    optimizer_step: Time = 0.0
+    """The layer's part of the optimizer's step."""
+    gradient_bytes: Amount | None = None
+    """Gradients, which the replicas all-reduce (default: gradientBytes of the profile)."""
 
 
 class ProfileDocument(SpecModel):

@@ -79,7 +79,9 @@ class Manifests:
 
     def workload(self, job: GeoTrainingJob, profile: Path | None) -> Workload:
         """The job with its costs: from ``profile``, its profileRef, or estimated from its model."""
-        return convert.workload(job, self._profile(job, profile))
+        costs = self._profile(job, profile)
+        is_estimate = profile is None and job.spec.profile_ref is None
+        return convert.workload(job, costs, self._accelerators if is_estimate else ())
 
     def missing_profile(self, job: GeoTrainingJob, path: Path | None) -> tuple[str, str] | None:
         """Namespace and name of the ConfigMap that the job needs and that is not here, if any."""
@@ -89,13 +91,16 @@ class Manifests:
         place = (job.namespace, reference.name)
         return None if place in self.config_maps else place
 
+    @property
+    def _accelerators(self) -> list[str]:
+        return [d.spec.accelerator for d in self.data_centers if d.spec.accelerator]
+
     def _profile(self, job: GeoTrainingJob, path: Path | None) -> Profile:
         if path is not None:
             return convert.profile(_profile_file(path))
         reference = job.spec.profile_ref
         if reference is None:
-            accelerators = [center.spec.accelerator for center in self.data_centers]
-            return convert.estimated_profile(job, [name for name in accelerators if name])
+            return convert.estimated_profile(job, self._accelerators)
         what = f"ConfigMap {reference.name}, which {job.name} takes its profile from,"
         data = self.config_maps.get((job.namespace, reference.name))
         if data is None:

@@ -7,15 +7,24 @@ from geotrain.units import BitsPerSecond, Bytes, Seconds, window_rate
 
 @dataclass(frozen=True, slots=True)
 class DataCenter:
-    """A data centre as the planner sees it: ``gpus`` are those that a new job may take."""
+    """A data centre as the planner sees it: ``gpus`` are those that a new job may take.
+
+    ``accelerator`` names their kind ('': unknown), ``memory`` is what each has (None: unknown).
+    """
 
     name: str
     gpus: int
     cost_per_gpu_hour: float = 0.0
+    accelerator: str = ""
+    memory: Bytes | None = None
 
     def __post_init__(self) -> None:
         if self.gpus < 0:
             raise ValueError(f"data centre {self.name!r} has {self.gpus} GPUs; give 0 or more")
+        if self.memory is not None and self.memory < 1:
+            raise ValueError(
+                f"data centre {self.name!r} has GPUs of {self.memory} bytes; give more"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class Workload:
     ``early_recompute``: the trainer recomputes while it waits for a gradient. ``borrowed_paths``:
     in turns a flow also uses the wide-area paths of the data centre's other stages, which is
     right where paths are capped by pod pair. ``round_batch``: a degree that does not divide the
-    global batch may round it down to the next multiple.
+    global batch may round it down to the next multiple. ``profiles`` by accelerator go before
+    ``profile`` in data centres that have it; they describe the same layers.
     """
 
     profile: Profile
@@ -83,6 +84,19 @@ class Workload:
     early_recompute: bool = False
     borrowed_paths: bool = False
     round_batch: bool = False
+    profiles: tuple[tuple[str, Profile], ...] = ()
+
+    def __post_init__(self) -> None:
+        for accelerator, profile in self.profiles:
+            if len(profile.layers) != len(self.profile.layers):
+                raise ValueError(
+                    f"the profile for {accelerator} has {len(profile.layers)} layers, and the"
+                    f" model {len(self.profile.layers)}; describe the same layers"
+                )
+
+    def profile_on(self, accelerator: str) -> Profile:
+        """Costs on an accelerator: its own, or those of all."""
+        return dict(self.profiles).get(accelerator, self.profile)
 
     def micro_batches(self, data: int) -> int:
         """M, the micro-batches of one replica in one iteration; 0 when it does not divide."""

@@ -32,6 +32,14 @@ PROFILE: dict[str, Any] = {
             "parameterBytes": 1024,
         },
         {"forward": "1ms", "inputGradient": "1ms", "weightGradient": "0ms"},
+        {
+            "forward": "1ms",
+            "inputGradient": "1ms",
+            "weightGradient": "0ms",
+            "recompute": "500us",
+            "optimizerStep": "3ms",
+            "gradientBytes": "2Ki",
+        },
     ],
     "boundaryBytes": "335544",
     "optimizerStep": "4ms",
@@ -59,7 +67,8 @@ class TestProfile:
     def test_layers_are_repeated_and_quantities_read(self) -> None:
         profile = convert.profile(PROFILE)
         layer = LayerCosts(0.0025, 0.004, 0.002, 64 * 2**20, 1024)
-        assert profile.layers == (layer, layer, LayerCosts(0.001, 0.001, 0))
+        own = LayerCosts(0.001, 0.001, 0, recompute=0.0005, step=0.003, gradients=2048)
+        assert profile.layers == (layer, layer, LayerCosts(0.001, 0.001, 0), own)
         assert (profile.boundary, profile.gradient_bytes_per_layer) == (335544, 1024)
         assert profile.optimizer_step == 0.004
 
@@ -132,6 +141,22 @@ class TestEstimates:
         assert len(both.layers) == 24
         assert both == convert.estimated_profile(job(), ["A100"])
         assert both.layers[1].forward > fast.layers[1].forward
+
+    def test_each_kind_of_accelerator_has_its_own_estimate(self) -> None:
+        assert convert.estimated_profiles(job(), ["H200", "H200", "unheard of"]) == ()
+        found = dict(convert.estimated_profiles(job(), ["H200", "A100"]))
+        assert found["A100"] == convert.estimated_profile(job(), ["A100"])
+        assert found["H200"] == convert.estimated_profile(job(), ["H200"])
+        work = convert.workload(job(), found["A100"], ["H200", "A100"])
+        assert work.profile_on("H200") == found["H200"]
+        assert work.profile_on("unheard of") == found["A100"]
+
+    def test_a_data_centre_has_its_accelerators_memory(self) -> None:
+        (center,) = convert.topology(centers("a"), []).data_centers
+        assert (center.accelerator, center.memory) == ("H200", 141 * 2**30)
+        bare = with_field(manifests.data_center("a"), "spec.accelerator", ...)
+        (center,) = convert.topology([DataCenter.from_manifest(bare)], []).data_centers
+        assert (center.accelerator, center.memory) == ("", None)
 
     def test_a_pool_without_a_profile_is_estimated(self) -> None:
         pool = PrefillPool.from_manifest(manifests.prefill_pool())

@@ -1,4 +1,4 @@
-"""Costs from a shape: the formula's figures, and how near a measurement they come."""
+"""Costs from a job's few figures, and how near a measurement they come."""
 
 from dataclasses import replace
 
@@ -6,25 +6,17 @@ import pytest
 
 from geotrain.api import estimate
 from geotrain.api.estimate import Shape
+from geotrain.planning.costs.accelerators import ACCELERATORS
 
 SHAPE = Shape(layers=4, hidden=4096, sequence=4096, vocabulary=50_000)
-H200 = estimate.PEAK_FLOPS["H200"]
+H200 = ACCELERATORS["H200"]
 
 
-def test_a_layer_costs_what_the_formula_says() -> None:
-    layer = estimate.training_profile(SHAPE, H200).layers[1]
-    matrices, attention = 24 * 4096**3, 2 * 4096**3
-    rate = H200 * estimate.EFFICIENCY
-    assert layer.forward == pytest.approx((matrices + attention) / rate)
-    assert layer.input_gradient == pytest.approx((matrices + 2 * attention) / rate)
-    assert layer.weight_gradient == pytest.approx(matrices / rate)
-
-
-def test_an_estimate_is_within_a_third_of_a_measured_layer() -> None:
+def test_an_estimate_is_within_a_seventh_of_a_measured_layer() -> None:
     """An H200 took 2.586 ms forward and 6.281 ms backward for this layer."""
     layer = estimate.training_profile(SHAPE, H200).layers[1]
-    assert layer.forward == pytest.approx(2.586e-3, rel=0.33)
-    assert layer.backward == pytest.approx(6.281e-3, rel=0.33)
+    assert layer.forward == pytest.approx(2.586e-3, rel=0.15)
+    assert layer.backward == pytest.approx(6.281e-3, rel=0.15)
 
 
 def test_the_ends_carry_embedding_and_output() -> None:
@@ -33,8 +25,7 @@ def test_the_ends_carry_embedding_and_output() -> None:
     assert first.parameters - inner.parameters == embedding
     assert last.parameters - inner.parameters == embedding
     assert first.forward == inner.forward
-    output = 2 * 4096 * 50_000 * 4096 / (H200 * estimate.EFFICIENCY)
-    assert last.forward - inner.forward == pytest.approx(output)
+    assert last.forward > inner.forward
 
 
 def test_a_single_layer_holds_the_embedding_once() -> None:
@@ -42,12 +33,12 @@ def test_a_single_layer_holds_the_embedding_once() -> None:
     assert only.parameters == 16 * (12 * 4096**2 + 50_000 * 4096)
 
 
-def test_tensor_parallelism_divides_time_and_memory_but_not_the_boundary() -> None:
+def test_tensor_parallelism_divides_memory_but_not_the_boundary_nor_all_of_the_time() -> None:
     alone = estimate.training_profile(SHAPE, H200)
     eight = estimate.training_profile(replace(SHAPE, tensor=8), H200)
-    assert eight.layers[1].forward == pytest.approx(alone.layers[1].forward / 8)
+    assert 1 < alone.layers[1].forward / eight.layers[1].forward < 8
     assert eight.layers[1].parameters * 8 == alone.layers[1].parameters
-    assert eight.layers[1].activation * 8 == alone.layers[1].activation
+    assert 1 < alone.layers[1].activation / eight.layers[1].activation < 8
     assert eight.gradient_bytes_per_layer * 8 == alone.gradient_bytes_per_layer
     assert eight.boundary == alone.boundary == 4096 * 4096 * 2
 
@@ -55,9 +46,14 @@ def test_tensor_parallelism_divides_time_and_memory_but_not_the_boundary() -> No
 def test_a_larger_micro_batch_and_type_send_more() -> None:
     profile = estimate.training_profile(replace(SHAPE, micro_batch=2, dtype="float32"), H200)
     assert profile.boundary == 2 * 4096 * 4096 * 4
+    assert profile.layers[1].parameters == 16 * 12 * 4096**2
+
+
+def test_a_narrow_model_has_a_head() -> None:
+    assert estimate.training_profile(replace(SHAPE, hidden=64), H200).layers[0].forward > 0
 
 
 def test_prefill_grows_faster_than_the_prompt() -> None:
-    profile = estimate.prefill_profile(32, 4096, H200)
+    profile = estimate.prefill_profile(32, 4096, H200.peak)
     assert profile.layer_time(8192) > 4 * profile.layer_time(2048)
     assert profile.layer_time(2048) == pytest.approx(1.6e-3, rel=0.15)  # measured on an H200

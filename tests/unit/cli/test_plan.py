@@ -138,21 +138,35 @@ def test_a_profile_file_goes_before_the_profile_reference(tmp_path):
     assert planned("--profile", profile)["layers"] == [1] * 6
 
 
-def test_costs_are_estimated_from_the_model_on_a_named_accelerator(tmp_path):
+def estimated(folder, accelerators):
+    """Layers of each stage of a job without a profile, by kinds of data centres' GPUs."""
     job = yaml.safe_load((DATA / "job.yaml").read_text().split("---")[0])
     del job["spec"]["profileRef"]
     job["spec"]["model"] = {
-        "layers": 12, "hiddenSize": 1024, "sequenceLength": 1024, "vocabularySize": 32000,
+        "layers": 24, "hiddenSize": 4096, "sequenceLength": 1024, "vocabularySize": 32000,
     }  # fmt: skip
-    path, places = tmp_path / "job.yaml", tmp_path / "topology.yaml"
+    path, places = folder / "job.yaml", folder / "topology.yaml"
     path.write_text(yaml.safe_dump(job))
-    text = (DATA / "topology.yaml").read_text()
-    places.write_text(
-        text.replace("cluster: {local: true}", "{cluster: {local: true}, accelerator: H100}")
-    )
+    documents = list(yaml.safe_load_all((DATA / "topology.yaml").read_text()))
+    for each in documents:
+        if each["metadata"]["name"] in accelerators:
+            each["spec"]["accelerator"] = accelerators[each["metadata"]["name"]]
+    places.write_text(yaml.safe_dump_all(documents))
     result = run("plan", "-f", path, "--topology", places, "-o", "json")
     assert result.exit_code == 0, result.output
-    assert sum(json.loads(result.stdout)["layers"]) == 12
+    return json.loads(result.stdout)["layers"]
+
+
+def test_costs_are_estimated_from_the_model_on_a_named_accelerator(tmp_path):
+    layers = estimated(tmp_path, {"dc-central": "H100"})
+    assert sum(layers) == 24
+    assert max(layers) - min(layers) <= 1
+
+
+def test_data_centres_with_faster_accelerators_run_more_layers(tmp_path):
+    layers = estimated(tmp_path, {"dc-central": "B200", "dc-west": "A100", "dc-east": "A100"})
+    assert sum(layers) == 24
+    assert max(layers) > 2 * min(layers)
 
 
 def test_no_plan_says_which_data_centre_lacks_what(tmp_path):

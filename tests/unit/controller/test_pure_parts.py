@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from geotrain.api import labels
+from geotrain.api import convert, labels
 from geotrain.api.v1alpha1 import BandwidthSchedule, DataCenter, GeoTrainingJob, WanLink
 from geotrain.errors import InputError
 from geotrain.model.plan import Plan
@@ -13,6 +13,7 @@ from geotrain.planning.placement.choose import choose
 from geotrain.roles.controller import datacenters, links
 from geotrain.roles.controller.apply import contains
 from geotrain.roles.controller.children import Gang, pod, surroundings
+from geotrain.roles.controller.children.config import profile_document
 from geotrain.roles.controller.children.discovery import endpoint_slices
 from geotrain.roles.controller.children.network import network_document
 from geotrain.roles.controller.children.policy import network_policy
@@ -52,6 +53,18 @@ def test_inputs_read_back_are_the_same_and_so_is_their_plan():
     again = Inputs.from_text(kept.to_text())
     assert again == kept
     assert choose(again.topology, again.workload) == choose(kept.topology, kept.workload)
+
+
+def test_profiles_by_accelerator_and_what_a_layer_has_of_its_own_read_back():
+    kept = inputs()
+    whole = kept.workload.profile
+    own = dataclasses.replace(whole.layers[0], recompute=0.002, step=0.001, gradients=7)
+    fast = dataclasses.replace(whole, layers=(own, *whole.layers[1:]))
+    kept = dataclasses.replace(
+        kept, workload=dataclasses.replace(kept.workload, profiles=(("H200", fast),))
+    )
+    assert Inputs.from_text(kept.to_text()) == kept
+    assert convert.profile(profile_document(fast)) == fast
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"spec": 1, "topology": {}, "workload": {}}'])

@@ -37,6 +37,14 @@ def test_recompute_repeats_the_forward_before_the_input_gradient():
     assert seconds == pytest.approx({"F": 0.008, "B": 0.024, "I": 0.020, "W": 0.004})
 
 
+def test_a_layer_may_have_its_own_recompute_and_step():
+    own = {"recompute": "500us", "optimizerStep": "1ms"}
+    entries = [{**DOCUMENT["layers"][0], **own}, DOCUMENT["layers"][1]]
+    profile = read(0, 2, recompute=True, layers=entries)
+    assert profile.seconds["I"] == pytest.approx(0.012 + 4 * 0.0005)
+    assert profile.optimizer_step == pytest.approx(0.005 + 4 * 0.001)
+
+
 @pytest.mark.parametrize("stages", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_the_planner_counts_the_same(stages, recompute):

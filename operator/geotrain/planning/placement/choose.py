@@ -183,7 +183,7 @@ class _Search:
         if stage is None:
             return True
         cost, placement = candidate.costs.stages[stage], candidate.placement
-        memory = self.workload.memory_per_gpu
+        memory = score.memory(cost, self.workload)
         assert memory is not None, "only a bound on memory leaves no room"
         needed = format_bytes(cost.fixed + cost.held)
         sentence = (

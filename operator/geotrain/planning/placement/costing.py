@@ -5,13 +5,22 @@ Placements of one degree share their stages' costs, and those with a crossing in
 
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from geotrain.model.plan import Placement
 from geotrain.model.topology import Topology, WanLink
 from geotrain.model.workload import Workload
 from geotrain.planning.schedule import balance
-from geotrain.planning.schedule.costs import Costs, Hop, StageCosts, all_reduce, hop, stage_costs
+from geotrain.planning.schedule.costs import (
+    Costs,
+    Hop,
+    StageCosts,
+    all_reduce,
+    gradients,
+    hop,
+    placed_stage_costs,
+    stage_costs,
+)
 from geotrain.units import Bytes, Seconds
 
 _SECONDS_PER_HOUR = 3600
@@ -26,12 +35,15 @@ class Costing:
         self._hourly = {each.name: each.cost_per_gpu_hour for each in topology.data_centers}
         self._links = {(link.source, link.target): link for link in topology.links}
         self._stages: dict[int, tuple[StageCosts, ...]] = {}
+        self._mixed: dict[Placement, tuple[StageCosts, ...]] = {}
+        kinds = {(workload.profile_on(d.accelerator), d.memory) for d in topology.data_centers}
+        self._kinds = tuple(kinds)
         self._hops: dict[tuple[int, str, str, int], Hop] = {}
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
-        """Consecutive layers of each stage."""
-        return balance.balanced_layers(self._workload.profile.layers, self._workload.pipeline)
+        """Consecutive layers of each stage where all data centres are alike."""
+        return balance.balanced_layers(self._kinds[0][0].layers, self._workload.pipeline)
 
     def costs(self, placement: Placement) -> Costs:
         """As ``costs.costs`` of the balanced layers."""
@@ -45,7 +57,9 @@ class Costing:
             inside = [self._hop(placement.data, name, name, count)] * (count - 1)
             forward += inside
             backward += inside
-        return Costs(self._stage_costs(placement.data), tuple(forward), tuple(backward))
+        is_alike = len(self._kinds) == 1
+        costs = self._stage_costs(placement.data) if is_alike else self._placed(placement)
+        return Costs(costs, tuple(forward), tuple(backward))
 
     def price(self, placement: Placement, iteration: Seconds) -> float:
         """What one iteration costs: GPU time, and bytes that leave a data centre."""
@@ -69,29 +83,55 @@ class Costing:
     def _stage_costs(self, replicas: int) -> tuple[StageCosts, ...]:
         """Those of one replica, but for the all-reduce."""
         if replicas not in self._stages:
-            size = self._workload.profile.gradient_bytes_per_layer
             rings = {
-                layers: all_reduce(layers * size, replicas, self._topology)
-                for layers in set(self.layers)
+                size: all_reduce(size, replicas, self._topology) for size in set(self._gradients)
             }
             one = self._one_replica
             self._stages[replicas] = (
-                tuple(replace(stage, all_reduce=rings[stage.layers]) for stage in one)
+                tuple(
+                    replace(stage, all_reduce=rings[size])
+                    for stage, size in zip(one, self._gradients, strict=True)
+                )
                 if any(rings.values())
                 else one
             )
         return self._stages[replicas]
 
     @cached_property
+    def _gradients(self) -> tuple[Bytes, ...]:
+        """What the replicas of each stage all-reduce."""
+        profile = self._kinds[0][0]
+        ends = [0, *accumulate(self.layers)]
+        return tuple(gradients(profile, profile.layers[a:b]) for a, b in pairwise(ends))
+
+    def _placed(self, placement: Placement) -> tuple[StageCosts, ...]:
+        """Each stage on its data centre's accelerators, with the layers that suit them."""
+        if placement not in self._mixed:
+            topology, workload = self._topology, self._workload
+            kinds = {d.name: d.accelerator for d in topology.data_centers}
+            rows = tuple(
+                workload.profile_on(kinds[name]).layers
+                for name, count in placement.segments
+                for _ in range(count)
+            )
+            layers = balance.balanced_over(rows)
+            self._mixed[placement] = placed_stage_costs(
+                topology, workload, placement, layers, placement.data
+            )
+        return self._mixed[placement]
+
+    @cached_property
     def _one_replica(self) -> tuple[StageCosts, ...]:
-        return stage_costs(
-            self._workload.profile,
+        ((profile, memory),) = self._kinds
+        stages = stage_costs(
+            profile,
             self.layers,
             1,
             recompute=self._workload.recompute,
             early=self._workload.early_recompute,
             topology=self._topology,
         )
+        return tuple(replace(stage, memory=memory) for stage in stages)
 
     def _hop(self, replicas: int, source: str, target: str, stages: int) -> Hop:
         key = replicas, source, target, stages

@@ -21,10 +21,10 @@ from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
 from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule.backward_first import backward_first
-from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.costs import Costs, StageCosts
 from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
 from geotrain.planning.schedule.timeline import Program, program
-from geotrain.units import Seconds
+from geotrain.units import Bytes, Seconds
 
 _ROUNDING = 1e-9
 
@@ -74,10 +74,17 @@ def bound(costs: Costs, micro_batches: int) -> Seconds:
 
 def caps(costs: Costs, workload: Workload, micro_batches: int) -> tuple[int, ...]:
     """Micro-batches that memory lets each stage hold, at most M; 0 or less: not even one."""
-    if workload.memory_per_gpu is None:
-        return (micro_batches,) * len(costs.stages)
-    memory = workload.memory_per_gpu
-    return tuple(min(micro_batches, stage.in_flight(memory)) for stage in costs.stages)
+    limits = [memory(stage, workload) for stage in costs.stages]
+    return tuple(
+        micro_batches if limit is None else min(micro_batches, stage.in_flight(limit))
+        for stage, limit in zip(costs.stages, limits, strict=True)
+    )
+
+
+def memory(stage: StageCosts, workload: Workload) -> Bytes | None:
+    """What a stage may use of each device: no more than the job says, nor than there is."""
+    known = [limit for limit in (workload.memory_per_gpu, stage.memory) if limit is not None]
+    return min(known, default=None)
 
 
 def trials(

@@ -33,6 +33,46 @@ def balanced_layers(layers: tuple[LayerCosts, ...], stages: int) -> tuple[int, .
     return splits[len(layers)][1]
 
 
+@lru_cache(maxsize=256)
+def balanced_over(rows: tuple[tuple[LayerCosts, ...], ...]) -> tuple[int, ...]:
+    """The same where ``rows[s]`` are the layers' costs on the devices of stage s.
+
+    Stages of faster devices get more layers. Raises ValueError with too few layers.
+    """
+    if all(row == rows[0] for row in rows):
+        return balanced_layers(rows[0], len(rows))
+    if len(rows[0]) < len(rows):
+        raise ValueError(f"{len(rows[0])} layers cannot make {len(rows)} stages")
+    sums = [
+        [0, *accumulate(round((each.forward + each.backward) * _PER_SECOND) + 1 for each in row)]
+        for row in rows
+    ]
+    slowest = _even(sums, None)[0]
+    return _even(sums, slowest)[1]
+
+
+def _even(sums: list[list[int]], slowest: int | None) -> _Split:
+    """The split with the least slowest stage; given that, the one with the least squares.
+
+    Layers are dealt stage by stage: ``best[n]`` is the best way to deal the first n.
+    """
+    count, stages = len(sums[0]) - 1, len(sums)
+    best: dict[int, _Split] = {0: (0, ())}
+    for stage, row in enumerate(sums, 1):
+        dealt: dict[int, _Split] = {}
+        for end in range(stage, count - (stages - stage) + 1):
+            options = []
+            for begin, (value, before) in best.items():
+                time = row[end] - row[begin]
+                if begin < end and (slowest is None or time <= slowest):
+                    worth = max(value, time) if slowest is None else value + time**2
+                    options.append((worth, (*before, end - begin)))
+            if options:
+                dealt[end] = min(options)
+        best = dealt
+    return best[count]
+
+
 def _last_stage(
     sums: list[int], before: dict[int, _Split], end: int, slowest: int
 ) -> _Split | None:

@@ -44,8 +44,8 @@ waiting, except for the last window's share x.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice, pairwise
 
 from geotrain.model.plan import Kind, Placement
 from geotrain.model.topology import Topology, WanLink
@@ -66,7 +66,7 @@ class StageCosts:
 
     ``early`` is the part of the backward (or input gradient) that needs no message and may run
     while the stage waits for one: a recompute that starts when it can (Varuna,
-    doi:10.1145/3492321.3519584).
+    doi:10.1145/3492321.3519584). ``memory`` is that of the devices that run it (None: unknown).
     """
 
     layers: int
@@ -78,6 +78,7 @@ class StageCosts:
     all_reduce: Seconds = 0.0
     step: Seconds = 0.0
     early: Seconds = 0.0
+    memory: Bytes | None = None
 
     @property
     def backward(self) -> Seconds:
@@ -174,6 +175,27 @@ def stage_costs(
     )
 
 
+def placed_stage_costs(
+    topology: Topology,
+    workload: Workload,
+    placement: Placement,
+    layers: Sequence[int],
+    replicas: int,
+) -> tuple[StageCosts, ...]:
+    """Costs of every stage on the accelerators of the data centre that runs it."""
+    ends = [0, *accumulate(layers)]
+    found: list[StageCosts] = []
+    for name, count in placement.segments:
+        center = topology.data_center(name)
+        profile = workload.profile_on(center.accelerator) if center else workload.profile
+        for begin, end in islice(pairwise(ends), len(found), len(found) + count):
+            some = profile.layers[begin:end]
+            recompute, early = workload.recompute, workload.early_recompute
+            stage = _stage(profile, some, replicas, recompute, early, topology)
+            found.append(replace(stage, memory=center.memory if center else None))
+    return tuple(found)
+
+
 def _stage(
     profile: Profile,
     layers: tuple[LayerCosts, ...],
@@ -256,14 +278,7 @@ def costs(
     boundaries = list(pairwise(where))
     stages = dict(placement.segments)
     return Costs(
-        stages=stage_costs(
-            workload.profile,
-            layers,
-            placement.data,
-            recompute=workload.recompute,
-            early=workload.early_recompute,
-            topology=topology,
-        ),
+        stages=placed_stage_costs(topology, workload, placement, layers, placement.data),
         forward=tuple(
             hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries
         ),

@@ -104,8 +104,14 @@ def _topology(content: Mapping[str, Any]) -> Topology:
 
 
 def _workload(content: Mapping[str, Any]) -> Workload:
-    layers = tuple(LayerCosts(**each) for each in content["profile"]["layers"])
-    profile = Profile(**{**content["profile"], "layers": layers})
+    profile = _profile(content["profile"])
+    profiles = tuple((name, _profile(each)) for name, each in content.get("profiles", ()))
     fixed = tuple((name, stages) for name, stages in content["fixed"])
     allowed = tuple(content["allowed"])
-    return Workload(**{**content, "profile": profile, "fixed": fixed, "allowed": allowed})
+    read = {"profile": profile, "profiles": profiles, "fixed": fixed, "allowed": allowed}
+    return Workload(**{**content, **read})
+
+
+def _profile(content: Mapping[str, Any]) -> Profile:
+    layers = tuple(LayerCosts(**each) for each in content["layers"])
+    return Profile(**{**content, "layers": layers})

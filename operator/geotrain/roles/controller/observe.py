@@ -162,7 +162,8 @@ class Observer:
         links = read_all(WanLink, await self.hub.list(WAN_LINKS))
         reachable = [member.data_center for member in members.values() if member.reachable]
         try:
-            workload = convert.workload(job, profile)
+            estimated = () if job.spec.profile_ref else _accelerators(members)
+            workload = convert.workload(job, profile, estimated)
             topology = convert.topology(reachable, links, free_gpus(job, members))
         except (InputError, ValueError) as error:
             raise PlanningFailed(Reason.INVALID_SPEC, str(error)) from error
@@ -172,9 +173,8 @@ class Observer:
     async def _profile(self, job: GeoTrainingJob, members: Mapping[str, Member]) -> Profile:
         ref = job.spec.profile_ref
         if ref is None:
-            known = [m.data_center.spec.accelerator for m in members.values()]
             try:
-                return convert.estimated_profile(job, [name for name in known if name])
+                return convert.estimated_profile(job, _accelerators(members))
             except InputError as error:
                 raise PlanningFailed(Reason.UNKNOWN_ACCELERATOR, str(error)) from error
         place = f"ConfigMap {job.namespace}/{ref.name}"
@@ -218,3 +218,9 @@ def _explained(fault: PlanFault, observed: Observed) -> PlanFault:
     placing = fault.reason == Reason.NO_FEASIBLE_PLACEMENT
     lacking = shortages(observed.job, members) if placing else []
     return replace(fault, message="; ".join([fault.message, *lacking, *silent]))
+
+
+def _accelerators(members: Mapping[str, Member]) -> list[str]:
+    """Kinds of GPUs, as the data centres name them."""
+    named = (member.data_center.spec.accelerator for member in members.values())
+    return [name for name in named if name]

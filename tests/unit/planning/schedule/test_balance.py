@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geotrain.model.workload import LayerCosts
-from geotrain.planning.schedule.balance import balanced_layers
+from geotrain.planning.schedule.balance import balanced_layers, balanced_over
 
 
 def layers(*times):
@@ -55,3 +55,39 @@ def test_no_split_has_a_faster_slowest_stage(times, data):
     assert sum(found) == len(times)
     assert min(found) >= 1
     assert slowest(found) == min(slowest(split) for split in splits(len(times), stages))
+
+
+def test_stages_on_faster_devices_get_more_layers():
+    slow, fast = layers(*[0.02] * 12), layers(*[0.01] * 12)
+    assert balanced_over((slow, fast)) == (4, 8)
+    assert balanced_over((fast, slow, slow)) == (6, 3, 3)
+
+
+def test_equal_devices_are_balanced_as_ever():
+    some = layers(1, 1, 1, 9, 1, 1)
+    assert balanced_over((some,) * 3) == balanced_layers(some, 3)
+
+
+def test_every_stage_of_different_devices_needs_a_layer():
+    with pytest.raises(ValueError, match="1 layers cannot make 2 stages"):
+        balanced_over((layers(1), layers(2)))
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=2, max_size=6),
+    st.lists(st.integers(1, 4), min_size=2, max_size=6),
+)
+def test_no_split_over_different_devices_has_a_faster_slowest_stage(times, speeds):
+    speeds = speeds[: len(times)]
+    rows = tuple(layers(*(time * speed for time in times)) for speed in speeds)
+
+    def slowest(split):
+        ends = [sum(split[:i]) for i in range(len(split) + 1)]
+        return max(
+            speed * sum(times[a:b]) for speed, a, b in zip(speeds, ends, ends[1:], strict=False)
+        )
+
+    found = balanced_over(rows)
+    assert sum(found) == len(times)
+    assert min(found) >= 1
+    assert slowest(found) == min(slowest(split) for split in splits(len(times), len(speeds)))

@@ -48,6 +48,11 @@ def profile_document(profile: Profile) -> dict[str, Any]:
     layers = []
     for costs, alike in groupby(profile.layers):
         each = asdict(costs)
+        optional = {
+            "recompute": None if costs.recompute is None else _duration(costs.recompute),
+            "optimizerStep": _duration(costs.step) if costs.step else None,
+            "gradientBytes": None if costs.gradients is None else str(costs.gradients),
+        }
         layers.append(
             {
                 "count": len(list(alike)),
@@ -56,6 +61,7 @@ def profile_document(profile: Profile) -> dict[str, Any]:
                 "weightGradient": _duration(each["weight_gradient"]),
                 "activationBytes": str(each["activation"]),
                 "parameterBytes": str(each["parameters"]),
+                **{name: value for name, value in optional.items() if value is not None},
             }
         )
     return {
