@@ -151,9 +151,11 @@ def workload(job: GeoTrainingJob, costs: Profile, accelerators: Sequence[str] = 
         objective=spec.placement.objective,
         schedule=spec.schedule.policy,
         recompute=spec.schedule.recompute,
+        early_recompute=spec.schedule.early_recompute,
         memory_per_gpu=None if memory is None else parse_bytes(memory),
         connections=_number(spec.network.connections),
         sharing=spec.network.sharing,
+        borrowed_paths=spec.network.borrowed_paths,
     )
 
 

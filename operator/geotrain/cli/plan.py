@@ -10,6 +10,8 @@ from geotrain.cli.answer import Output
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.planning.placement.choose import at, baseline, choose
+from geotrain.planning.placement.pareto import pareto
+from geotrain.planning.placement.what_if import Outcome, what_if
 from geotrain.planning.schedule import render
 
 
@@ -19,6 +21,8 @@ def plan(
     context: problem.Context = None,
     profile: problem.ProfileFile = None,
     job: problem.JobName = None,
+    objective: problem.Wish = None,
+    jitter: problem.Jittered = None,
     output: answer.Form = Output.TABLE,
     grid: Annotated[bool, typer.Option(help="Print the schedule as stages over time.")] = False,
     csv: answer.Csv = None,
@@ -27,17 +31,24 @@ def plan(
 ) -> None:
     """Choose where a job's stages run and in which order, and replay it exactly."""
     asked = problem.read(files, topology, context, profile, job)
-    chosen = choose(asked.topology, asked.workload)
+    wanted = problem.wished(asked, objective)
+    chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))
     if isinstance(chosen, Infeasible):
         answer.refuse(chosen, output)
-    plain = _without_geotrain(asked, chosen)
+    plain = _without_geotrain(wanted, chosen)
+    front = _front(wanted) if objective == problem.Objective.PARETO else ()
     if output == Output.TABLE:
-        Console().print(*reports.tables(chosen, plain))
+        Console().print(*reports.tables(chosen, plain), *reports.front_table(front))
     else:
-        answer.print_document(reports.document(chosen, plain), output)
+        answer.print_document(reports.document(chosen, plain, front), output)
     if grid:
         Console().print(render.time_grid(chosen), markup=False, highlight=False, soft_wrap=True)
     answer.write_files(chosen, csv, trace, gantt or [])
+
+
+def _front(asked: problem.Problem) -> tuple[Outcome, ...]:
+    """The placements that nobody beats in both throughput and price."""
+    return pareto(what_if(asked.topology, asked.workload))
 
 
 def _without_geotrain(asked: problem.Problem, chosen: Plan) -> Plan | None:

@@ -1,6 +1,8 @@
 """What ``plan`` and ``timeline`` ask: the job and the data centres, from files or from the hub."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,8 +11,10 @@ import typer
 from geotrain.cli import manifests
 from geotrain.cli.manifests import Manifests
 from geotrain.errors import InputError
+from geotrain.model import workload
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
+from geotrain.planning.placement.robust import Jitter
 
 CLUSTER: Final = "cluster"
 """Value of --topology that means the hub; a file of that name is ./cluster."""
@@ -41,6 +45,27 @@ ProfileFile = Annotated[
 JobName = Annotated[str | None, typer.Option(help="Which job, where the files hold several.")]
 
 
+class Objective(StrEnum):
+    """What the best plan is; ``pareto`` lists all that nobody beats in throughput and price."""
+
+    THROUGHPUT = "throughput"
+    COST = "cost"
+    PARETO = "pareto"
+
+
+Wish = Annotated[
+    Objective | None,
+    typer.Option(help="What the best plan is, instead of the job's objective.", show_default=False),
+]
+Jittered = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PERCENT",
+        help="How much times differ, like 20%: rank by the 95th percentile of replays.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What is to be planned."""
@@ -69,6 +94,24 @@ def read(
             " --topology cluster"
         )
     return Problem(found.topology(chosen), found.workload(chosen, profile))
+
+
+def wished(asked: Problem, objective: Objective | None) -> Problem:
+    """The problem with the objective of the command line."""
+    if objective is None:
+        return asked
+    wanted: workload.Objective = "Cost" if objective == Objective.COST else "Throughput"
+    return replace(asked, workload=replace(asked.workload, objective=wanted))
+
+
+def jitter(text: str | None) -> Jitter | None:
+    """Read ``20%``. Raises InputError where it is no share of a time."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,6})?)%", text.strip())
+    if match is None:
+        raise InputError(f"--jitter {text!r} is no share of a time; write one like 20%, below 100%")
+    return Jitter(float(match[1]) / 100)
 
 
 def _of_hub(context: str | None, found: Manifests, config_map: tuple[str, str] | None) -> Manifests:

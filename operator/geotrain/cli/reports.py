@@ -1,12 +1,13 @@
 """A plan as tables for people and as a document for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from geotrain.model.plan import Alternative, Plan
+from geotrain.planning.placement.what_if import Outcome
 from geotrain.units import format_bytes, format_duration
 
 MOST_LOSERS = 12
@@ -19,9 +20,40 @@ def tables(plan: Plan, plain: Plan | None) -> Iterator[RenderableType]:
     if plan.connections:
         yield _links(plan)
     yield _alternatives(plan)
+    yield from (Text(f"note: {note}") for note in plan.notes)
 
 
-def document(plan: Plan, plain: Plan | None) -> dict[str, object]:
+def front_table(front: Sequence[Outcome]) -> Iterator[RenderableType]:
+    """The Pareto front, where one was asked for."""
+    if front:
+        table = titled("Pareto front", "placement", "data", "samples/s", "price a sample")
+        for each in front:
+            table.add_row(
+                " ".join(f"{name}:{stages}" for name, stages in each.placement.segments),
+                str(each.placement.data),
+                f"{each.samples_per_second:.4g}",
+                f"{each.price_per_sample:.4g}",
+            )
+        yield table
+
+
+def _front_document(front: Sequence[Outcome]) -> list[dict[str, object]]:
+    """The Pareto front for programs."""
+    return [
+        {
+            "placement": [{"dataCenter": n, "stages": s} for n, s in each.placement.segments],
+            "data": each.placement.data,
+            "schedule": each.schedule,
+            "iterationSeconds": each.iteration,
+            "samplesPerSecond": each.samples_per_second,
+            "pricePerIteration": each.price,
+            "pricePerSample": each.price_per_sample,
+        }
+        for each in front
+    ]
+
+
+def document(plan: Plan, plain: Plan | None, front: Sequence[Outcome] = ()) -> dict[str, object]:
     """Everything that the table shows and more: seconds, bytes, bit/s."""
     return {
         "schedule": plan.schedule,
@@ -47,6 +79,8 @@ def document(plan: Plan, plain: Plan | None) -> dict[str, object]:
             {"from": a, "to": b, "connections": n, "bytesPerIteration": plan.wan_bytes[a, b]}
             for (a, b), n in plan.connections.items()
         ],
+        "notes": list(plan.notes),
+        "pareto": _front_document(front),
         "alternatives": [_alternative(each) for each in plan.alternatives],
     }
 

@@ -129,7 +129,7 @@ class Plan:
     By stage: ``layers`` counts the consecutive layers, ``in_flight`` the most micro-batches that
     are held at once. By rank: ``compute`` is what its GPU does, ``steps`` the all-reduce and
     optimizer step that end its iteration. ``sharing`` is how replicas share the wide area, Spatial
-    or Temporal.
+    or Temporal. ``notes`` are sentences about the choice as a whole.
     """
 
     placement: Placement
@@ -154,6 +154,7 @@ class Plan:
     layers: tuple[int, ...] = ()
     in_flight: tuple[int, ...] = ()
     sharing: str = "Temporal"
+    notes: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:

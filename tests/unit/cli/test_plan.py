@@ -47,6 +47,34 @@ def test_json_has_the_figures():
     assert plan["alternatives"][0]["why"] == ""
 
 
+def test_jitter_ranks_by_slow_replays_and_says_so():
+    plan = planned("--jitter", "10%")
+    assert "at the 95th percentile of 40 replays with 10% jitter" in plan["notes"][0]
+    assert plan["iterationSeconds"] >= planned()["iterationSeconds"]
+    assert "note: " in run(*JOB, *TOPOLOGY, "--jitter", "10%").output
+
+
+@pytest.mark.parametrize("text", ["20", "-1%", "100%", "nan%", "", "1e9%"])
+def test_what_is_no_jitter_is_one_sentence(text):
+    result = run(*JOB, *TOPOLOGY, f"--jitter={text}")
+    assert isinstance(result.exception, InputError)
+    assert "is no share of a time; write one like 20%, below 100%" in str(result.exception)
+
+
+def test_an_objective_of_the_command_line_goes_before_the_jobs():
+    fast, cheap = (planned("--objective", each) for each in ("throughput", "cost"))
+    assert fast["iterationSeconds"] <= cheap["iterationSeconds"]
+    assert cheap["pricePerIteration"] <= fast["pricePerIteration"]
+    assert cheap["pareto"] == []
+
+
+def test_the_pareto_front_is_listed_where_it_is_asked_for():
+    front = planned("--objective", "pareto")["pareto"]
+    assert front
+    assert front[0]["samplesPerSecond"] == max(each["samplesPerSecond"] for each in front)
+    assert "Pareto front" in run(*JOB, *TOPOLOGY, "--objective", "pareto").output
+
+
 def test_yaml_is_the_same_document():
     result = run(*JOB, *TOPOLOGY, "-o", "yaml")
     assert yaml.safe_load(result.stdout) == planned()

@@ -145,6 +145,9 @@ class TrainingSchedule(SpecModel):
     recompute: bool = True
     """Recompute activations in the backward instead of keeping them (default true): slower, and
     far less memory a micro-batch in flight."""
+    early_recompute: bool = False
+    """The trainer recomputes while it waits for a gradient, as far as that takes no more memory
+    (default false: it begins when the gradient is there)."""
     memory_per_gpu: Size | None = None
     """Memory that a rank may use on each GPU, for example 80Gi; it bounds the micro-batches in
     flight. Absent: no bound."""
@@ -158,6 +161,9 @@ class TrainingNetwork(SpecModel):
     sharing: Literal["Spatial", "Temporal"] = "Temporal"
     """Temporal (the default): the replicas of a cell send in turns, each over all their paths.
     Spatial: each keeps its own path."""
+    borrowed_paths: bool = False
+    """In its turn a flow also uses the paths of its data centre's other stages (default false).
+    Set it where what limits a path is a cap on each pair of pods."""
     enforcement: Literal["Sidecar", "None"] = "Sidecar"
     """Sidecar (the default): connections, turns and windows are carried out by a sidecar in each
     pod. None: the trainer's own library opens the connections; no windows."""

@@ -14,30 +14,25 @@ from geotrain.model.decision import Infeasible, Reason
 from geotrain.model.plan import Alternative, Interval, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
-from geotrain.planning.placement import candidates, score, what_if
-from geotrain.planning.placement.costing import Costing
+from geotrain.planning.placement import candidates, score, second, what_if
+from geotrain.planning.placement.costing import Costing, Score
+from geotrain.planning.placement.robust import Jitter, percentile
 from geotrain.planning.placement.runner import Runner
 from geotrain.planning.schedule import bubbles, checks, compiled, costs, timeline, windows
 from geotrain.planning.schedule.compiled import Engine
 from geotrain.planning.schedule.compiled_programs import Fast
-from geotrain.units import Seconds, format_bytes
-
-Score = tuple[float, float]
+from geotrain.units import Seconds, format_bytes, format_duration
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A placement with its costs, the micro-batches of a replica, and the room for them.
-
-    ``scale`` is what the global batch is of the samples of its iteration: 1 unless rounded.
-    """
+    """A placement with its costs, the micro-batches of a replica, and the room for them."""
 
     placement: Placement
     micro_batches: int
     costs: costs.Costs
     room: tuple[int, ...]
     bound: Seconds
-    scale: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +43,42 @@ class _Replayed:
     score: Score
 
 
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """``how`` begins the sentence why; ``than`` is what it lost to, None: the best plan."""
+
+    rank: Score
+    alternative: Alternative
+    how: str
+    than: Score | None
+
+
 def choose(
-    topology: Topology, workload: Workload, *, engine: Engine | None = None
+    topology: Topology,
+    workload: Workload,
+    *,
+    jitter: Jitter | None = None,
+    engine: Engine | None = None,
 ) -> Plan | Infeasible:
     """The best plan, or every reason why there is none, the most telling first.
 
-    ``engine`` replays; None: what is fastest for so much work. The plan is the same for all.
+    With ``jitter`` the best plans are ranked by the 95th percentile of replays whose times differ;
+    the plan itself is replayed without. ``engine`` replays; None: what is fastest for so much
+    work. The plan is the same for all.
     """
     found = candidates.candidates(topology, workload)
     work = what_if.work(workload, found.placements, exact=True)
-    search = _Search(workload, Costing(topology, workload), engine or compiled.engine(work))
+    runs_on = engine or compiled.engine(work)
+    search = _Search(workload, Costing(topology, workload), runs_on, jitter)
     for rejected in found.rejected:
         search.reject(rejected.segments, rejected.data, "", rejected.reason)
     for candidate in search.ranked(found.placements):
         search.consider(candidate)
     if search.best is None:
         return Infeasible(_by_severity((*found.reasons, *search.reasons)))
-    return _plan(workload, search)
+    notes = [] if jitter is None else [search.settle(jitter)]
+    notes += _second_data_center(topology, workload, found.placements, search)
+    return _plan(workload, search, tuple(notes))
 
 
 def baseline(workload: Workload) -> Workload:
@@ -78,6 +92,10 @@ def at(workload: Workload, placement: Placement) -> Workload:
     """The same job fixed to a placement, so that two ways to run it can be compared."""
     return replace(workload, placement="Fixed", fixed=placement.segments, data=placement.data)
 
+
+_UNDER_JITTER = "with jitter, at the 95th percentile, "
+_MOST_JITTERED = 12
+"""Plans, the best without jitter first, that are replayed with it."""
 
 _SEVERITY = (
     "NoDataCenters",
@@ -97,14 +115,24 @@ def _by_severity(reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
 
 @dataclass(slots=True)
 class _Search:
-    """What has been tried. ``alternatives`` are losers with their score, or None: impossible."""
+    """What has been tried, has lost, or is impossible.
+
+    ``contenders`` are the best replays, one or with jitter some, the best first.
+    """
 
     workload: Workload
     costing: Costing
     engine: Engine
-    best: _Replayed | None = None
+    jitter: Jitter | None = None
+    contenders: list[_Replayed] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
-    alternatives: list[tuple[Score | None, Alternative]] = field(default_factory=list)
+    lost: list[_Lost] = field(default_factory=list)
+    impossible: list[Alternative] = field(default_factory=list)
+
+    @property
+    def best(self) -> _Replayed | None:
+        """The best so far."""
+        return self.contenders[0] if self.contenders else None
 
     def ranked(self, placements: tuple[Placement, ...]) -> list[_Candidate]:
         """Candidates that memory allows, by their bound."""
@@ -115,7 +143,7 @@ class _Search:
     def consider(self, candidate: _Candidate) -> None:
         """Replay a candidate's orders as long as one may still be the best."""
         at_best = self._score(candidate, candidate.bound)
-        if self.best is not None and at_best >= self.best.score:
+        if self._is_beaten(at_best):
             self._lose(at_best, candidate, "", candidate.bound, is_bound=True)
             return
         runner = Runner(self.engine, candidate.costs, candidate.placement.data)
@@ -124,7 +152,7 @@ class _Search:
             period = runner.representative(trial)
             ranked.append((self._score(candidate, period), len(ranked), trial, period))
         for rank, _, trial, period in sorted(ranked, key=lambda entry: entry[:2]):
-            if self.best is not None and rank >= self.best.score:
+            if self._is_beaten(rank):
                 self._lose(rank, candidate, trial.name, period, is_bound=runner.has_turns)
             else:
                 self._replay(candidate, trial, runner.exact(trial))
@@ -141,17 +169,18 @@ class _Search:
     ) -> None:
         """Keep something impossible, with its reason."""
         self.reasons.append(reason)
-        lost = Alternative(segments, data, schedule, None, None, None, reason.sentence)
-        self.alternatives.append((None, lost))
+        self.impossible.append(
+            Alternative(segments, data, schedule, None, None, None, reason.sentence)
+        )
 
     def losers(self) -> Iterator[Alternative]:
         """The winner, then what is possible by its score, then what is impossible."""
         assert self.best is not None, "losers lose against something"
         best = self.best.score
-        possible = [(rank, lost) for rank, lost in self.alternatives if rank is not None]
-        for rank, lost in sorted(possible, key=lambda entry: entry[0]):
-            yield replace(lost, why=_why(rank, best, lost.why, self.workload))
-        yield from (lost for rank, lost in self.alternatives if rank is None)
+        for each in sorted(self.lost, key=lambda lost: lost.rank):
+            why = _why(each.rank, each.than or best, each.how, self.workload)
+            yield replace(each.alternative, why=why)
+        yield from self.impossible
 
     def describe(
         self, candidate: _Candidate, schedule: str, iteration: Seconds, why: str
@@ -174,9 +203,8 @@ class _Search:
         cost = self.costing.costs(placement)
         micro_batches = workload.micro_batches(placement.data)
         room = score.caps(cost, workload, micro_batches)
-        scale = workload.global_batch / workload.samples(placement.data)
         bound = score.bound(cost, micro_batches)
-        return _Candidate(placement, micro_batches, cost, room, bound, scale)
+        return _Candidate(placement, micro_batches, cost, room, bound)
 
     def _has_room(self, candidate: _Candidate) -> bool:
         stage = next((s for s, room in enumerate(candidate.room) if room < 1), None)
@@ -206,13 +234,46 @@ class _Search:
                 reason = Reason("NotEnoughMemory", f"{trial.name} {trial.why}")
                 self.reject(placement.segments, placement.data, trial.name, reason)
 
+    def _is_beaten(self, rank: Score) -> bool:
+        """Whether what has this score, or no better one, cannot be the answer."""
+        if self.best is None:
+            return False
+        if self.jitter is None:
+            return rank >= self.best.score
+        return rank[0] > self.best.score[0] * (1 + self.jitter.share)
+
     def _replay(self, candidate: _Candidate, trial: score.Trial, period: Seconds) -> None:
         new = _Replayed(candidate, trial, period, self._score(candidate, period))
-        loser: _Replayed | None = new
-        if self.best is None or new.score < self.best.score:
-            self.best, loser = new, self.best
-        if loser is not None:
+        # Sorting is stable: of equal ones the first stays the first.
+        self.contenders = sorted([*self.contenders, new], key=lambda each: each.score)
+        kept = 1 if self.jitter is None else _MOST_JITTERED
+        for loser in self.contenders[kept:]:
             self._lose(loser.score, loser.candidate, loser.trial.name, loser.period)
+        del self.contenders[kept:]
+
+    def settle(self, jitter: Jitter) -> str:
+        """Put the contender first that is best at its 95th percentile; say what that is."""
+        steady = self.contenders[0]
+        tails = [(self._tail(each, jitter), each) for each in self.contenders]
+        (least, slow), chosen = min(tails, key=lambda entry: entry[0][0])
+        for (rank, _), each in tails:
+            if each is not chosen:
+                name, period = each.trial.name, each.period
+                self._lose(rank, each.candidate, name, period, than=least)
+        self.contenders = [chosen]
+        return _jitter_note(jitter, slow, chosen, steady)
+
+    def _tail(self, replayed: _Replayed, jitter: Jitter) -> tuple[Score, Seconds]:
+        """The 95th percentile of the period, and its score."""
+        candidate = replayed.candidate
+        periods = [
+            Runner(
+                self.engine, jitter.costs(candidate.costs, number), candidate.placement.data
+            ).exact(replayed.trial)
+            for number in range(jitter.replays)
+        ]
+        slow = percentile(periods)
+        return self._score(candidate, slow), slow
 
     def _lose(
         self,
@@ -222,15 +283,40 @@ class _Search:
         iteration: Seconds,
         *,
         is_bound: bool = False,
+        than: Score | None = None,
     ) -> None:
-        why = "at best " if is_bound else ""
-        self.alternatives.append((rank, self.describe(candidate, schedule, iteration, why)))
+        """Keep a loser; ``than`` is what it lost to under jitter, by 95th percentiles."""
+        how = "at best " if is_bound else _UNDER_JITTER if than is not None else ""
+        described = self.describe(candidate, schedule, iteration, "")
+        self.lost.append(_Lost(rank, described, how, than))
 
     def _score(self, candidate: _Candidate, iteration: Seconds) -> Score:
-        """Time and price of a global batch, what decides first; lower is better."""
-        time = iteration * candidate.scale
-        cost = self.costing.price(candidate.placement, iteration) * candidate.scale
-        return (time, cost) if self.workload.objective == "Throughput" else (cost, time)
+        return self.costing.score(candidate.placement, iteration)
+
+
+def _second_data_center(
+    topology: Topology, workload: Workload, placements: tuple[Placement, ...], search: _Search
+) -> Iterator[str]:
+    """From which bandwidth on a second one would pay, where one is best."""
+    best = search.contenders[0]
+    if len(best.candidate.placement.segments) == 1:
+        pays = second.threshold(topology, workload, placements, best.score, search.engine)
+        if pays is not None:
+            yield pays.sentence
+
+
+def _jitter_note(jitter: Jitter, slow: Seconds, chosen: _Replayed, steady: _Replayed) -> str:
+    what = (
+        f"{format_duration(slow)} an iteration at the 95th percentile of {jitter.replays} replays "
+        f"with {jitter.share:.0%} jitter"
+    )
+    if chosen is steady:
+        return f"{what}, and the best without jitter too"
+    where = " ".join(f"{name}:{stages}" for name, stages in steady.candidate.placement.segments)
+    return (
+        f"{what}; without jitter {steady.trial.name} on {where} with "
+        f"{steady.candidate.placement.data} replicas is better"
+    )
 
 
 def _why(rank: Score, best: Score, prefix: str, workload: Workload) -> str:
@@ -249,7 +335,7 @@ def _percent(value: float, least: float) -> str:
     return f"{worse:.0f} %" if worse >= 10 else f"{worse:.2g} %"
 
 
-def _plan(workload: Workload, search: _Search) -> Plan:
+def _plan(workload: Workload, search: _Search, notes: tuple[str, ...]) -> Plan:
     best = search.best
     assert best is not None, "a plan is made of the best replay"
     placement, order = best.candidate.placement, score.order_of(best.trial.ready)
@@ -284,6 +370,7 @@ def _plan(workload: Workload, search: _Search) -> Plan:
         layers=tuple(stage.layers for stage in best.candidate.costs.stages),
         in_flight=checks.peak_in_flight(order),
         sharing=workload.sharing,
+        notes=notes,
     )
 
 

@@ -26,6 +26,9 @@ from geotrain.units import Bytes, Seconds
 _SECONDS_PER_HOUR = 3600
 _BYTES_PER_GIGABYTE = 10**9
 
+Score = tuple[float, float]
+"""Time and price of a global batch, what decides first; lower is better."""
+
 
 class Costing:
     """What placements of a workload cost, in time and in money."""
@@ -69,6 +72,13 @@ class Costing:
         for way, size in self.wan_bytes(placement).items():
             total += self.link(*way).cost_per_gigabyte * size / _BYTES_PER_GIGABYTE
         return total
+
+    def score(self, placement: Placement, iteration: Seconds) -> Score:
+        """What the objective compares; a rounded batch counts as much as it holds samples."""
+        workload = self._workload
+        scale = workload.global_batch / workload.samples(placement.data)
+        time, cost = iteration * scale, self.price(placement, iteration) * scale
+        return (time, cost) if workload.objective == "Throughput" else (cost, time)
 
     def wan_bytes(self, placement: Placement) -> dict[tuple[str, str], Bytes]:
         """Bytes over each direction of each link in one iteration."""
