@@ -3,7 +3,7 @@
     python -m benchmarks.calibration [--half first|second] [--fit]
 
 Prints JSON lines: the errors of the constants in the code (and with ``--fit`` those found here) on
-both halves of vTrain's 73 runs and on table 5 of arXiv 2205.05198, which no constant has seen.
+both halves of vTrain's 73 runs and on table 5 of arXiv 2205.05198, to which nothing was fitted.
 The halves are every second row from the first or the second on. The loss is the mean absolute
 logarithm of predicted over measured, cut at 13 % so that disturbed runs do not pull, with what
 exceeds 10 % counted sevenfold, because a planner is misled by its large errors.
