@@ -136,7 +136,7 @@ def test_a_negative_cost_is_refused(field):
 
 
 def test_layers_of_an_h200_come_within_a_fifth_of_the_measured():
-    """What the H200's constants were calibrated on; layers of width 2048 are left out: off by up to 36 %."""
+    """What the H200's constants were calibrated on; width 2048 is left out (36 % off)."""
     blocks = json.loads((DATA / "h200" / "h200_profile.json").read_text())["layers"]
     for block in blocks:
         if block["hidden"] < 4096:
