@@ -22,7 +22,7 @@ from geotrain.units import Bytes, Seconds, parse_bytes, parse_duration
 _LONGEST = 32  # characters, as of the quantities of the custom resources
 
 
-def _reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
+def reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
     """Reads a quantity; says what would be right for anything else."""
 
     def read(value: Any) -> float:
@@ -47,8 +47,8 @@ def _bytes(text: str) -> Bytes:
     return parse_bytes(text)
 
 
-Time = Annotated[Seconds, _reader(_duration, '"2.5ms"')]
-Amount = Annotated[Bytes, _reader(_bytes, '"64Mi"')]
+Time = Annotated[Seconds, reader(_duration, '"2.5ms"')]
+Amount = Annotated[Bytes, reader(_bytes, '"64Mi"')]
 
 
 class LayerDocument(SpecModel):

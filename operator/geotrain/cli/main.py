@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from geotrain import __version__
-from geotrain.cli import plan, schedule, timeline, topology
+from geotrain.cli import explore, plan, schedule, timeline, topology
 from geotrain.errors import GeotrainError
 
 FAULT: Final = 2
@@ -47,6 +47,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("plan")(plan.plan)
+app.command("explore")(explore.explore)
 app.command("timeline")(timeline.timeline)
 app.add_typer(topology.app, name="topology")
 app.command("schedule")(schedule.schedule)

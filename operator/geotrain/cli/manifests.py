@@ -151,7 +151,7 @@ def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
 def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every object with its place, the items of Lists one by one."""
     for path in _files(paths):
-        for number, document in enumerate(_load(path), start=1):
+        for number, document in enumerate(load(path), start=1):
             place = f"{path} document {number}"
             if document is None:
                 continue
@@ -192,7 +192,8 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def _load(path: Path) -> list[Any]:
+def load(path: Path) -> list[Any]:
+    """Every document of a file; ``-`` is standard input. Raises InputError with the cause."""
     try:
         return list(yaml.load_all(text_of(path), Loader=_LOADER))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -213,7 +214,7 @@ def _cause(error: OSError | UnicodeDecodeError) -> str:
 
 
 def _profile_file(path: Path) -> Mapping[str, Any]:
-    documents = _load(path)
+    documents = load(path)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")
     return documents[0]
