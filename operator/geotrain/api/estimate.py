@@ -26,7 +26,7 @@ EFFICIENCY: Final = 0.6
 
 DTYPE_BYTES: Final = {"bfloat16": 2, "float16": 2, "float32": 4}
 _PREFILL_TOKENS: Final = (128, 512, 2048, 8192, 32768)
-_HEAD_WIDTH: Final = 128
+HEAD_WIDTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def training_profile(shape: Shape, accelerator: Accelerator) -> Profile:
     decoder = shapes.Shape(
         layers=shape.layers,
         hidden=shape.hidden,
-        heads=max(1, shape.hidden // _HEAD_WIDTH),
+        heads=max(1, shape.hidden // HEAD_WIDTH),
         sequence=shape.sequence,
         vocabulary=shape.vocabulary,
         micro_batch=shape.micro_batch,

@@ -18,22 +18,26 @@ Rates are bit/s of one device, ``flops`` operations a second that large matrix p
 The data degree is what the other degrees leave of the devices.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from geotrain.api import estimate
 from geotrain.api.profiles import Amount, Time, reader
+from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.api.v1alpha1.fields import Share, SpecModel
 from geotrain.api.v1alpha1.resource import explain
 from geotrain.errors import InputError
+from geotrain.model.topology import Topology
 from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.planning.explore.layouts import Axis, Degrees, Layout, Placement, Schedule
 from geotrain.planning.explore.network import Network, Rings, Tier, Transport
+from geotrain.planning.explore.regions import Region, regions
 from geotrain.planning.explore.shapes import Experts, Recompute, Shape
 from geotrain.planning.explore.steps import Device, Overlap, Problem
-from geotrain.units import BitsPerSecond, parse_rate
+from geotrain.units import BitsPerSecond, parse_bytes, parse_rate
 
 MOST_DEVICES: Final = 1_000_000
 """Devices whose degrees are still counted at once."""
@@ -210,6 +214,79 @@ def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
         raise InputError(f"the exploration is wrong: {explain(error)}") from error
     except ValueError as error:
         raise InputError(f"the exploration is wrong: {error}") from error
+
+
+def of_job(
+    job: GeoTrainingJob, topology: Topology, accelerators: Sequence[str]
+) -> tuple[tuple[Region, Problem, Layout], ...]:
+    """The job on one data centre, on two, and so on, always on as many devices.
+
+    The given layout is the job's: tensor and data parallelism inside, 1F1B. ``data: auto`` takes
+    as many replicas as find room. Raises InputError where the devices find room nowhere.
+    """
+    spec, shape = job.spec, job_shape(job)
+    tensor, pipeline = spec.parallelism.tensor, spec.parallelism.pipeline
+    known = estimate.slowest(accelerators)
+    wanted = spec.schedule.memory_per_gpu
+    memory = known.memory if wanted is None else parse_bytes(wanted)
+    device = Device(known.peak * known.matrix_share, memory)
+    allowed = spec.placement.data_centers
+    for data in _replicas(job, topology):
+        degrees = Degrees(tensor, 1, data, pipeline)
+        layout = Layout(
+            degrees,
+            Placement(("tensor", "context", "data", "pipeline")),
+            micro_batch=spec.batch.micro,
+            recompute="full" if spec.schedule.recompute else "none",
+            transport="tcp",
+        )
+        found = tuple(
+            (region, Problem(shape, region.network, device, spec.batch.global_), layout)
+            for region in regions(topology, degrees.devices, tensor, allowed)
+        )
+        if found:
+            return found
+    raise InputError(
+        f"{job.name}: tensor {tensor} x pipeline {pipeline} x data {spec.parallelism.data} finds no"
+        " data centres that share it evenly, have room for it and are linked"
+    )
+
+
+def _replicas(job: GeoTrainingJob, topology: Topology) -> Iterator[int]:
+    """Data degrees to try: the job's, or from the most that there is room for."""
+    spec = job.spec
+    if isinstance(spec.parallelism.data, int):
+        yield spec.parallelism.data
+        return
+    free = sum(each.gpus for each in topology.data_centers)
+    batch = spec.batch.global_ // spec.batch.micro
+    most = min(free // (spec.parallelism.tensor * spec.parallelism.pipeline), batch)
+    yield from (data for data in range(most, 0, -1) if batch % data == 0)
+
+
+def job_shape(job: GeoTrainingJob) -> Shape:
+    """The decoder that ``spec.model`` describes. Raises InputError where there is none."""
+    model = job.spec.model
+    if model is None:
+        raise InputError("spec.model: explore needs the model's shape; a profile does not say it")
+    heads = max(1, model.hidden_size // estimate.HEAD_WIDTH)
+    size = estimate.DTYPE_BYTES[model.parameter_dtype]
+    return Shape(
+        layers=model.layers,
+        hidden=model.hidden_size,
+        sequence=model.sequence_length,
+        feed_forward=round(8 * model.hidden_size / 3),  # gated: as many weights as 4 h without
+        heads=heads,
+        key_value_heads=heads,
+        vocabulary=model.vocabulary_size,
+        parameter_bytes=size,
+        gradient_bytes=size,
+        optimizer_bytes=_STATE_BYTES - 2 * size,
+    )
+
+
+_STATE_BYTES: Final = 16
+"""Of a weight with its gradient and optimizer state, as in ``estimate``."""
 
 
 def _problem(read: ExplorationDocument) -> Problem:

@@ -8,32 +8,79 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from geotrain.api.exploration import exploration
-from geotrain.cli import answer, manifests
+from geotrain.api.exploration import exploration, of_job
+from geotrain.cli import answer, manifests, problem
 from geotrain.cli import explore_reports as reports
 from geotrain.cli.answer import NO_PLAN, Output
 from geotrain.errors import InputError
 from geotrain.planning.explore import report as planning
+from geotrain.planning.explore.layouts import Layout
+from geotrain.planning.explore.report import Report
 from geotrain.planning.explore.search import Allowance
+from geotrain.planning.explore.steps import Problem
 from geotrain.units import parse_duration
+
+_Case = tuple[tuple[str, ...], Problem, Layout]
+"""Names of the data centres (none for an exploration), what is asked, and the given layout."""
 
 
 def explore(
-    file: Annotated[
-        Path, typer.Option("--file", "-f", help="Model, network and given layout; or - for stdin.")
+    files: Annotated[
+        list[Path],
+        typer.Option(
+            "--file",
+            "-f",
+            help="An exploration (model, network, layout), or manifests with a job; or -.",
+        ),
     ],
+    topology: problem.Places = None,
+    context: problem.Context = None,
+    job: problem.JobName = None,
     budget: Annotated[str, typer.Option(help="How long to search at most, like 30s.")] = "30s",
     output: answer.Form = Output.TABLE,
 ) -> None:
     """Search degrees, placement, schedule, micro-batch, recompute and transport jointly."""
-    problem, given = exploration(_document(file))
-    found = planning.explore(problem, given, Allowance(should_stop=_deadline(budget)))
+    should_stop = _deadline(budget)
+    cases = _cases(files, topology, context, job)
+    found = [
+        (names, planning.explore(asked, given, Allowance(should_stop=should_stop)))
+        for names, asked, given in cases
+    ]
+    names, best = min(found, key=lambda each: _seconds(each[1]))
+    others = {other: report for other, report in found if other != names}
     if output == Output.TABLE:
-        Console().print(*reports.tables(found))
+        Console().print(*reports.tables(best), *reports.regions(names, others))
     else:
-        answer.print_document(reports.document(found), output)
-    if not found.best:
+        answer.print_document(reports.document(best, names, others), output)
+    if not best.best:
         raise typer.Exit(NO_PLAN)
+
+
+def _seconds(report: Report) -> float:
+    return report.best[0].seconds if report.best else float("inf")
+
+
+def _cases(
+    files: list[Path], topology: list[str] | None, context: str | None, job: str | None
+) -> list[_Case]:
+    document = _exploration(files)
+    if document is not None:
+        return [((), *exploration(document))]
+    found, chosen = problem.gather(files, topology, context, None, job)
+    spread = of_job(chosen, found.topology(chosen), found.accelerators)
+    return [(region.data_centers, asked, given) for region, asked, given in spread]
+
+
+def _exploration(files: list[Path]) -> Mapping[str, Any] | None:
+    """The exploration, where the only file holds nothing else."""
+    if len(files) != 1 or files[0].is_dir():
+        return None
+    found = manifests.load(files[0])
+    if len(found) == 1 and isinstance(found[0], Mapping) and "kind" not in found[0]:
+        return found[0]
+    if str(files[0]) == "-":
+        raise InputError("- must hold one exploration: a mapping with model and network")
+    return None
 
 
 def _deadline(budget: str) -> Callable[[], bool]:
@@ -43,10 +90,3 @@ def _deadline(budget: str) -> Callable[[], bool]:
         raise InputError(f"--budget: {error}") from error
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end
-
-
-def _document(file: Path) -> Mapping[str, Any]:
-    found = manifests.load(file)
-    if len(found) != 1 or not isinstance(found[0], Mapping):
-        raise InputError(f"{file} must hold one exploration: a YAML mapping with model and network")
-    return found[0]

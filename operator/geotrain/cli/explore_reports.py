@@ -1,6 +1,6 @@
 """An exploration as tables for people and as a document for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -23,7 +23,24 @@ def tables(report: Report) -> Iterator[RenderableType]:
         yield _pairs(report)
 
 
-def document(report: Report) -> dict[str, object]:
+Names = tuple[str, ...]
+"""Data centres that share the devices evenly; none for an exploration."""
+
+
+def regions(names: Names, others: Mapping[Names, Report]) -> Iterator[RenderableType]:
+    """On which data centres the best is, and what the others would give."""
+    if not names:
+        return
+    text = Text(f"on {', '.join(names)}")
+    for other, report in others.items():
+        found = format_duration(report.best[0].seconds) if report.best else "nothing fits"
+        text.append(f"\non {', '.join(other)}: {found}")
+    yield text
+
+
+def document(
+    report: Report, names: Names = (), others: Mapping[Names, Report] | None = None
+) -> dict[str, object]:
     """Everything that was found: seconds, bytes, and speedups against the given layout."""
     single = report.best_single
     best = report.best[0] if report.best else None
@@ -39,6 +56,14 @@ def document(report: Report) -> dict[str, object]:
         "singles": [_turned(report, each) for each in report.singles],
         "degrees": _turned(report, report.degrees),
         "pairs": [_turned(report, each) for each in report.pairs],
+        "dataCenters": list(names),
+        "others": [
+            {
+                "dataCenters": list(other),
+                "iterationSeconds": each.best[0].seconds if each.best else None,
+            }
+            for other, each in (others or {}).items()
+        ],
         "complete": report.complete,
         "steps": report.steps,
         "replays": report.replays,

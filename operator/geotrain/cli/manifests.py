@@ -81,7 +81,7 @@ class Manifests:
         """The job with its costs: from ``profile``, its profileRef, or estimated from its model."""
         costs = self._profile(job, profile)
         is_estimate = profile is None and job.spec.profile_ref is None
-        return convert.workload(job, costs, self._accelerators if is_estimate else ())
+        return convert.workload(job, costs, self.accelerators if is_estimate else ())
 
     def missing_profile(self, job: GeoTrainingJob, path: Path | None) -> tuple[str, str] | None:
         """Namespace and name of the ConfigMap that the job needs and that is not here, if any."""
@@ -92,7 +92,8 @@ class Manifests:
         return None if place in self.config_maps else place
 
     @property
-    def _accelerators(self) -> list[str]:
+    def accelerators(self) -> list[str]:
+        """Those that the data centres name."""
         return [d.spec.accelerator for d in self.data_centers if d.spec.accelerator]
 
     def _profile(self, job: GeoTrainingJob, path: Path | None) -> Profile:
@@ -100,7 +101,7 @@ class Manifests:
             return convert.profile(_profile_file(path))
         reference = job.spec.profile_ref
         if reference is None:
-            return convert.estimated_profile(job, self._accelerators)
+            return convert.estimated_profile(job, self.accelerators)
         what = f"ConfigMap {reference.name}, which {job.name} takes its profile from,"
         data = self.config_maps.get((job.namespace, reference.name))
         if data is None:

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.cli import manifests
 from geotrain.cli.manifests import Manifests
 from geotrain.errors import InputError
@@ -82,6 +83,18 @@ def read(
     job: str | None,
 ) -> Problem:
     """Read what the options name. Raises InputError, or of the hub ClusterError."""
+    found, chosen = gather(files, places, context, profile, job)
+    return Problem(found.topology(chosen), found.workload(chosen, profile))
+
+
+def gather(
+    files: list[Path],
+    places: list[str] | None,
+    context: str | None,
+    profile: Path | None,
+    job: str | None,
+) -> tuple[Manifests, GeoTrainingJob]:
+    """The objects that the options name, and the job. Raises like ``read``."""
     wanted = places or []
     paths = [*files, *(Path(place) for place in wanted if place != CLUSTER)]
     found = manifests.read(paths)
@@ -93,7 +106,7 @@ def read(
             "there is no DataCenter; give --topology a file with them and WanLinks, or"
             " --topology cluster"
         )
-    return Problem(found.topology(chosen), found.workload(chosen, profile))
+    return found, chosen
 
 
 def wished(asked: Problem, objective: Objective | None) -> Problem:

@@ -96,7 +96,7 @@ def test_wrong_input_is_one_sentence(monkeypatch, capsys, file):
         monkeypatch, capsys, "-f", file, "--budget", "soon"
     )
     file.write_text("[1, 2]")
-    assert "must hold one exploration" in fault(monkeypatch, capsys, "-f", file)
+    assert "not a Kubernetes object" in fault(monkeypatch, capsys, "-f", file)
     file.write_text("a: [")
     assert "is not YAML" in fault(monkeypatch, capsys, "-f", file)
     file.write_text(DENSE.replace("global: 8", "global: 3"))
@@ -110,3 +110,90 @@ def test_wrong_input_is_one_sentence(monkeypatch, capsys, file):
 def test_the_examples_can_run_as_given(example):
     found = json.loads(run("-f", EXAMPLES / example, "--budget", "0s", "-o", "json").stdout)
     assert found["given"]["fits"]
+
+
+JOB = """
+apiVersion: geotrain.io/v1alpha1
+kind: GeoTrainingJob
+metadata: {name: gpt, namespace: team-a}
+spec:
+  model: {layers: 4, hiddenSize: 1024, sequenceLength: 1024, vocabularySize: 32000}
+  parallelism: {data: DATA, pipeline: 2}
+  batch: {global: 8, micro: 1}
+  schedule: {memoryPerGpu: 10Gi}
+  template: {spec: {containers: [{name: trainer, image: "geotrain-trainer:dev"}]}}
+---
+apiVersion: geotrain.io/v1alpha1
+kind: DataCenter
+metadata: {name: dc-west, annotations: {geotrain.io/gpus: "4"}}
+spec: {cluster: {local: true}, accelerator: H100}
+---
+apiVersion: geotrain.io/v1alpha1
+kind: DataCenter
+metadata: {name: dc-east, annotations: {geotrain.io/gpus: "2"}}
+spec: {cluster: {local: true}, accelerator: A100}
+---
+apiVersion: geotrain.io/v1alpha1
+kind: WanLink
+metadata: {name: west-east}
+spec: {from: dc-west, to: dc-east, capacity: 1G, perPodCapacity: 500M, roundTripTime: 40ms}
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB.replace("DATA", "2"))
+    return path
+
+
+def test_a_job_is_explored_on_the_largest_data_centres(job):
+    found = json.loads(run("-f", job, "-o", "json").stdout)
+    assert found["devices"] == 4
+    assert found["dataCenters"] == ["dc-west"]
+    assert [other["dataCenters"] for other in found["others"]] == [["dc-west", "dc-east"]]
+    assert found["others"][0]["iterationSeconds"] > found["best"][0]["iterationSeconds"]
+    assert found["given"]["recompute"] == "full"
+    assert found["given"]["placement"]["pipeline"] == {"data-centre": 2}
+    table = run("-f", job.parent, "--budget", "30s").stdout
+    assert "on dc-west\n" in table
+    assert "on dc-west, dc-east: " in table
+
+
+def test_where_nothing_fits_every_choice_says_so(job):
+    job.write_text(JOB.replace("DATA", "2").replace("10Gi", "10Mi"))
+    result = run("-f", job)
+    assert result.exit_code == 1
+    assert "nothing fits" in result.stdout
+    found = json.loads(run("-f", job, "-o", "json").stdout)
+    assert found["others"][0]["iterationSeconds"] is None
+
+
+def test_replicas_left_to_the_planner_take_the_room_there_is(job):
+    job.write_text(JOB.replace("DATA", "auto").replace("recompute: true", ""))
+    found = json.loads(run("-f", job, "-o", "json", "--budget", "0s").stdout)
+    assert found["given"]["data"] == 2  # three replicas do not divide the batch
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("data: DATA", "data: 64", "tensor 1 x pipeline 2 x data 64 finds no data centres"),
+        (
+            "  model: {",
+            "  profileRef: {name: p} # {",
+            "spec.model: explore needs the model's shape",
+        ),
+        ("kind: DataCenter", "kind: ConfigMap", "there is no DataCenter"),
+    ],
+)
+def test_a_job_that_cannot_be_explored_is_one_sentence(monkeypatch, capsys, job, old, new, says):
+    job.write_text(JOB.replace(old, new).replace("DATA", "2"))
+    assert says in fault(monkeypatch, capsys, "-f", job)
+
+
+def test_standard_input_holds_an_exploration():
+    result = CliRunner().invoke(app, ["explore", "-f", "-"], input=DENSE)
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, ["explore", "-f", "-"], input=JOB)
+    assert "must hold one exploration" in str(result.exception)
