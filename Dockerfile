@@ -12,10 +12,10 @@ FROM base AS build
 RUN python3 -m venv /opt/geotrain/venv
 COPY requirements.lock build/wheel[s] /src/
 # Left out: plots, which the command line draws elsewhere, and a second Kubernetes client. Compiled here,
-# since the user it runs as may not write there.
+# since the user it runs as may not write there. numba and numpy stay: they make the planner fast.
 RUN cd /src && if ls ./*.whl > /dev/null 2>&1; then set -- --no-index --find-links=/src; fi && \
     /opt/geotrain/venv/bin/pip install --quiet --no-cache-dir --no-compile --require-hashes "$@" -r requirements.lock && \
-    /opt/geotrain/venv/bin/pip uninstall --quiet --yes matplotlib contourpy cycler fonttools kiwisolver numpy pillow pyparsing && \
+    /opt/geotrain/venv/bin/pip uninstall --quiet --yes matplotlib contourpy cycler fonttools kiwisolver pillow pyparsing && \
     /opt/geotrain/venv/bin/pip uninstall --quiet --yes setuptools pip && \
     rm -rf /opt/geotrain/venv/lib/python3*/site-packages/kubernetes/aio && \
     find /opt/geotrain/venv -name tests -type d -prune -exec rm -rf {} + && \

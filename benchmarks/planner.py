@@ -1,13 +1,16 @@
 """How fast the planner is: JSON lines {"name", "value", "unit"}. Run alone on a quiet machine."""
 
 import json
+import resource
 import time
 from collections.abc import Callable
+from functools import partial
 
 from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.planning.placement.choose import choose
+from geotrain.planning.placement.what_if import what_if
 from geotrain.planning.schedule import compiled, orders
 from geotrain.planning.schedule.compiled_programs import Fast
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
@@ -21,10 +24,10 @@ def report(name: str, value: float, unit: str) -> None:
     print(json.dumps({"name": name, "value": value, "unit": unit}), flush=True)
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
     """The best of a few runs: what the machine does besides only ever adds."""
     best = float("inf")
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         began = time.perf_counter()
         work()
         best = min(best, time.perf_counter() - began)
@@ -82,7 +85,41 @@ def ten() -> None:
     report("what_if_10_data_centers_seconds", seconds(run), "s")
 
 
+def hundred_thousand() -> None:
+    """Ten data centres of 100,000 GPUs, every prefix, all degrees to 195, 64 stages of 8 GPUs.
+
+    One replica stands for all; then the exact replay of all replicas in turns; then both without
+    machine code, and last the whole choice, with its plan.
+    """
+    gpus = [20_000, 16_000, 14_000, 12_000, 10_000, 8_000, 7_000, 6_000, 4_000, 3_000]
+    names = [f"dc{i}" for i in range(len(gpus))]
+    wan = links(names, capacity=1e15, round_trip=0.04, window=1 << 20, per_pod_capacity=40e9)
+    places = Topology(tuple(DataCenter(n, g) for n, g in zip(names, gpus, strict=True)), wan)
+    layers = (LayerCosts(0.02, 0.02, 0.02),) * 64
+    job = Workload(
+        Profile(layers, 67_100_000), 64, None, 8, 4_096, recompute=False, round_batch=True
+    )
+    fast = compiled.best()
+    for name, engine, exact in (
+        ("what_if_100k_gpus_seconds", fast, False),
+        ("what_if_100k_gpus_temporal_seconds", fast, True),
+        ("what_if_100k_gpus_plain_seconds", compiled.PLAIN, False),
+    ):
+        run = partial(what_if, places, job, exact=exact, engine=engine)
+        found = run()  # compiles
+        report(name, seconds(run), "s")
+    report("what_if_100k_gpus_placements", len(found), "")
+    report("choose_100k_gpus_seconds", seconds(lambda: choose(places, job), repeats=1), "s")
+
+
+def memory() -> None:
+    """The most that this whole process has held at once."""
+    report("peak_memory_bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "B")
+
+
 if __name__ == "__main__":
+    hundred_thousand()
+    memory()
     replays()
     demo()
     ten()

@@ -5,8 +5,13 @@ import sys
 PROGRAM = """
 from support.planning import topology, workload
 from geotrain.planning.placement.choose import choose
+from geotrain.planning.placement.pareto import pareto
+from geotrain.planning.placement.robust import Jitter
+from geotrain.planning.placement.what_if import what_if
 places = topology({"c": 4, "b": 6, "a": 4})
 print(repr(choose(places, workload(pipeline=6, data=None))))
+print(repr(choose(places, workload(pipeline=6, data=None), jitter=Jitter(0.2, replays=5))))
+print(repr(pareto(what_if(places, workload(pipeline=6, data=None)))))
 """
 
 

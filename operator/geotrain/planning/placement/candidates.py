@@ -5,7 +5,8 @@ ones in name order; each takes ``min(stages left, GPUs // (tensor x data))`` con
 data and tensor parallelism never leave a data centre. Every prefix of the list and every
 data-parallel degree is a what-if, so that fewer data centres can win. A placement over three to
 six data centres is also tried in the order with the least delay, because the rule's order ignores
-the links. Neighbours in the pipeline must have a link in each direction.
+the links. Neighbours in the pipeline must have a link in each direction. From the best of them the
+search goes on to its ``neighbours``: any contiguous split and order can be reached.
 """
 
 import math
@@ -209,6 +210,47 @@ def _placements(
             if 2 < len(segments) <= _MOST_REORDERED:
                 yield Placement(shortest.order(segments), data)
             return  # a longer prefix has nothing left to take
+
+
+def neighbours(topology: Topology, workload: Workload, placement: Placement) -> list[Placement]:
+    """Placements one step away: a stage more or less here or there, other places, another order.
+
+    None of them is one that the policy or the free GPUs rule out, or that crosses no link.
+    """
+    if workload.placement == "Fixed":
+        return []
+    links = {(link.source, link.target): link for link in topology.links}
+    size = _stage_size(workload, placement.data)
+    room = {center.name: center.gpus // size for center in _allowed(topology, workload)}
+    found: dict[Segments, None] = {}
+    for segments in _steps(placement.segments, room):
+        if all(count <= room[name] for name, count in segments):
+            found.setdefault(segments)
+    return [
+        Placement(segments, placement.data)
+        for segments in found
+        if _missing_link(links, segments) is None
+    ]
+
+
+def _steps(segments: Segments, room: Mapping[str, int]) -> Iterator[Segments]:
+    used = {name for name, _ in segments}
+    unused = [name for name in room if name not in used]
+    for i, (name, count) in enumerate(segments):
+        rest = segments[:i] + segments[i + 1 :]
+        for j, (other, more) in enumerate(rest):
+            without = ((name, count - 1),) if count > 1 else ()
+            grown = (*rest[:j], (other, more + 1), *rest[j + 1 :])
+            yield grown[:i] + without + grown[i:]
+        for other in unused:
+            yield (*segments[:i], (other, count), *segments[i + 1 :])
+            if count > 1:
+                yield (*segments[:i], (name, count - 1), (other, 1), *segments[i + 1 :])
+                yield (*segments[:i], (other, 1), (name, count - 1), *segments[i + 1 :])
+        for j in range(i):
+            swapped = list(segments)
+            swapped[i], swapped[j] = swapped[j], swapped[i]
+            yield tuple(swapped)
 
 
 def _largest_first(centers: Sequence[DataCenter], room: dict[str, int], stages: int) -> Segments:

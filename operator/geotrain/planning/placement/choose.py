@@ -76,6 +76,7 @@ def choose(
         search.consider(candidate)
     if search.best is None:
         return Infeasible(_by_severity((*found.reasons, *search.reasons)))
+    search.improve(topology, set(found.placements))
     notes = [] if jitter is None else [search.settle(jitter)]
     notes += _second_data_center(topology, workload, found.placements, search)
     return _plan(workload, search, tuple(notes))
@@ -93,6 +94,8 @@ def at(workload: Workload, placement: Placement) -> Workload:
     return replace(workload, placement="Fixed", fixed=placement.segments, data=placement.data)
 
 
+_CLEARLY = 0.99
+"""A neighbour of the rule's placement has to be one per cent better."""
 _UNDER_JITTER = "with jitter, at the 95th percentile, "
 _MOST_JITTERED = 12
 """Plans, the best without jitter first, that are replayed with it."""
@@ -139,6 +142,42 @@ class _Search:
         made = [self._candidate(placement) for placement in placements]
         possible = [candidate for candidate in made if self._has_room(candidate)]
         return sorted(possible, key=lambda c: self._score(c, c.bound))
+
+    def improve(self, topology: Topology, tried: set[Placement]) -> None:
+        """Go from the best placement to its best neighbour, as long as that is clearly better.
+
+        Neighbours are compared by patterns alone; all orders of the best of them are replayed.
+        """
+        centre = self.contenders[0]
+        while True:
+            place = centre.candidate.placement
+            near = candidates.neighbours(topology, self.workload, place)
+            new = tuple(placement for placement in near if placement not in tried)
+            tried.update(new)
+            around = _Search(self.workload, self.costing, self.engine, self.jitter)
+            around.contenders = list(self.contenders)
+            scored = [(self._by_patterns(each, centre), each) for each in around.ranked(new)]
+            least, nearest = min(scored, key=lambda entry: entry[0], default=(centre.score, None))
+            if nearest is None or least >= centre.score:
+                return
+            around.consider(nearest)
+            best = around.contenders[0]
+            if best.score[0] >= centre.score[0] * _CLEARLY:
+                return
+            self.contenders, centre = around.contenders, best
+            self.lost += around.lost
+            self.impossible += around.impossible
+
+    def _by_patterns(self, candidate: _Candidate, than: _Replayed) -> Score:
+        """The score of one replica's best pattern, or its bound where it is no better."""
+        least = self._score(candidate, candidate.bound)
+        if least >= than.score:
+            return least
+        runner = Runner(self.engine, candidate.costs, candidate.placement.data)
+        return min(
+            self._score(candidate, runner.pattern(depths, candidate.micro_batches, exact=False))
+            for _, depths in score.rule(candidate.costs, candidate.room)
+        )
 
     def consider(self, candidate: _Candidate) -> None:
         """Replay a candidate's orders as long as one may still be the best."""

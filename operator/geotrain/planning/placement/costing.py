@@ -144,7 +144,8 @@ class Costing:
         return tuple(replace(stage, memory=memory) for stage in stages)
 
     def _hop(self, replicas: int, source: str, target: str, stages: int) -> Hop:
-        key = replicas, source, target, stages
+        # Inside a data centre all hops are alike.
+        key = (replicas, source, target, stages) if source != target else (0, "", "", 0)
         if key not in self._hops:
             self._hops[key] = hop(self._topology, self._workload, replicas, source, target, stages)
         return self._hops[key]

@@ -83,8 +83,10 @@ def caps(costs: Costs, workload: Workload, micro_batches: int) -> tuple[int, ...
 
 def memory(stage: StageCosts, workload: Workload) -> Bytes | None:
     """What a stage may use of each device: no more than the job says, nor than there is."""
-    known = [limit for limit in (workload.memory_per_gpu, stage.memory) if limit is not None]
-    return min(known, default=None)
+    there, allowed = stage.memory, workload.memory_per_gpu
+    if there is None or allowed is None:
+        return allowed if there is None else there
+    return min(there, allowed)
 
 
 def trials(

@@ -79,8 +79,6 @@ def _best(
     best: tuple[Seconds, str] | None = None
     exactly = exact and runner.has_turns
     for name, depths in _patterns(costs, workload, micro_batches, room):
-        if isinstance(score.fitted(name, depths, micro_batches, room), score.Unfit):
-            continue
         period = runner.pattern(depths, micro_batches, exact=False)
         if exactly and (best is None or period < best[0]):
             period = runner.pattern(depths, micro_batches, exact=True)
@@ -92,10 +90,12 @@ def _best(
 def _patterns(
     costs: Costs, workload: Workload, micro_batches: int, room: tuple[int, ...]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    if workload.schedule in ("GPipe", "OneFOneB"):
-        yield from score.patterns(costs, workload, micro_batches, room)
-    else:
+    if workload.schedule not in ("GPipe", "OneFOneB"):
         yield from score.rule(costs, room)
+        return
+    for name, depths in score.patterns(costs, workload, micro_batches, room):
+        if isinstance(score.fitted(name, depths, micro_batches, room), score.Trial):
+            yield name, depths
 
 
 def _outcome(

@@ -20,7 +20,6 @@ a ring of d_0 + 1 micro-batches.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from geotrain.planning.schedule.compiled import Engine
@@ -52,8 +51,10 @@ class Patterns:
 
     def period(self, depths: Sequence[int], micro_batches: int, *, skip: bool = True) -> Seconds:
         """As that of ``timeline.replay``. Raises ValueError where depths grow."""
-        held = [min(depth, micro_batches) for depth in depths]
-        if any(later > earlier for earlier, later in pairwise(held)):
+        held = list(depths)
+        if max(held) > micro_batches:
+            held = [min(depth, micro_batches) for depth in depths]
+        if sorted(held, reverse=True) != held:
             raise ValueError(f"the depths {held} grow along the pipeline; they may only fall")
         return cycle(
             self._stages, lambda start: self._sweep(held, micro_batches, start, skip)

@@ -41,11 +41,14 @@ def atlas(micro_batches: int, caps: Sequence[int], extra: Sequence[int]) -> Orde
 
 def atlas_depths(caps: Sequence[int], extra: Sequence[int]) -> tuple[int, ...]:
     """The depths of ``atlas``: never above the cap, never growing along the pipeline."""
-    wanted = (
-        min(cap, len(caps) - stage + more)
-        for stage, (cap, more) in enumerate(zip(caps, extra, strict=True))
-    )
-    return tuple(accumulate(wanted, min))
+    stages, depths, least = len(caps), [], max(caps, default=0)
+    for stage, (cap, more) in enumerate(zip(caps, extra, strict=True)):
+        # A search calls this for every placement, so no calls of min in it.
+        wanted = stages - stage + more
+        least = cap if cap < least else least
+        least = wanted if wanted < least else least
+        depths.append(least)
+    return tuple(depths)
 
 
 def warm_up(stages: int, per_boundary: dict[int, int]) -> tuple[int, ...]:

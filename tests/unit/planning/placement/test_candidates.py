@@ -1,10 +1,12 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from geotrain.model.topology import Topology
-from geotrain.planning.placement.candidates import candidates
-from support.planning import links, profile, topology, workload
+from geotrain.planning.placement.candidates import candidates, neighbours
+from support.planning import links, placement, profile, topology, workload
 
 
 def tried(places, **values):
@@ -158,3 +160,43 @@ def test_the_order_of_the_input_does_not_matter():
     places = topology({"a": 4, "b": 4, "c": 4})
     turned = replace(places, data_centers=places.data_centers[::-1], links=places.links[::-1])
     assert candidates(places, workload()) == candidates(turned, workload())
+
+
+def steps(gpus, segments, data=1, wan=None, **values):
+    places = topology(gpus, wan)
+    found = neighbours(places, workload(data=data, **values), placement(*segments, data=data))
+    return [each.segments for each in found]
+
+
+def test_neighbours_are_one_step_away_and_fit():
+    assert steps({"a": 4, "b": 4}, (("a", 3), ("b", 1))) == [
+        (("a", 2), ("b", 2)),
+        (("a", 4),),
+        (("b", 1), ("a", 3)),
+    ]
+    assert (("c", 3), ("b", 1)) in steps({"a": 4, "b": 4, "c": 3}, (("a", 3), ("b", 1)))
+    assert (("a", 2), ("c", 1), ("b", 1)) in steps({"a": 4, "b": 4, "c": 3}, (("a", 3), ("b", 1)))
+    assert (("c", 3), ("b", 1)) not in steps({"a": 4, "b": 4, "c": 2}, (("a", 3), ("b", 1)))
+    assert steps({"a": 4}, (("a", 4),)) == []
+
+
+def test_neighbours_keep_to_the_policy_and_to_links():
+    fixed = {"placement": "Fixed", "fixed": (("a", 2), ("b", 2))}
+    assert steps({"a": 4, "b": 4}, (("a", 2), ("b", 2)), **fixed) == []
+    assert steps({"a": 4, "b": 4}, (("a", 4),), allowed=("a",)) == []
+    assert steps({"a": 4, "b": 4}, (("a", 4),), wan=()) == [(("b", 4),)]
+
+
+@given(
+    gpus=st.lists(st.integers(0, 6), min_size=1, max_size=4),
+    counts=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+)
+def test_a_step_keeps_every_stage_and_every_data_centre_once(gpus, counts):
+    names = ["a", "b", "c", "d"][: len(gpus)]
+    segments = tuple(zip(names, counts, strict=False))
+    room = dict(zip(names, gpus, strict=True))
+    for step in steps(room, segments):
+        assert sum(count for _, count in step) == sum(count for _, count in segments)
+        assert len({name for name, _ in step}) == len(step)
+        assert all(0 < count <= room[name] for name, count in step)
+        assert step != segments

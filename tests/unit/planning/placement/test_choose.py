@@ -80,6 +80,20 @@ def test_nothing_that_takes_no_time_is_divided_by():
     assert found.alternatives[0].samples_per_second is None
 
 
+def test_a_split_that_the_rule_does_not_try_wins_where_it_is_clearly_better():
+    """The largest data centre is the dearest; the rule fills it first, and the price says no."""
+    places = Topology(
+        (DataCenter("a", 8, 9.0), DataCenter("b", 6, 1.0), DataCenter("c", 6, 1.0)),
+        links(("a", "b"), ("a", "c"), ("b", "c"), capacity=100e9, round_trip=0.001),
+    )
+    work = {"pipeline": 4, "data": 2, "objective": "Cost"}
+    found = plan(places, **work)
+    tried = candidates.candidates(places, workload(**work)).placements
+    assert found.placement not in tried
+    assert dict(found.placement.segments).keys() == {"b", "c"}
+    assert any(a.segments == tried[0].segments and "dearer" in a.why for a in found.alternatives)
+
+
 def test_the_plan_is_the_same_whatever_replays_it():
     places = topology({"a": 4, "b": 4, "c": 4})
     work = workload(pipeline=6, data=None, global_batch=24)
@@ -189,7 +203,8 @@ def test_the_choice_is_the_best_of_an_exhaustive_search(gpus, rate, objective, m
         best = (found.iteration, found.price_per_iteration)
         if objective == "Cost":
             best = best[::-1]
-        assert best == min(scores)
+        # Or better: the search goes on from the best candidate to its neighbours.
+        assert best <= min(scores)
 
 
 def _all_scores(places, work):
