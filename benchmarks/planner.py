@@ -14,6 +14,7 @@ from geotrain.planning.placement.what_if import what_if
 from geotrain.planning.schedule import compiled, orders
 from geotrain.planning.schedule.compiled_programs import Fast
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
+from geotrain.planning.schedule.policies import POLICIES
 from geotrain.planning.schedule.timeline import program, replay
 
 LAYER = LayerCosts(2.586e-3, 3.979e-3, 2.302e-3, activation=64 << 20, parameters=3 << 30)
@@ -112,6 +113,18 @@ def hundred_thousand() -> None:
     report("choose_100k_gpus_seconds", seconds(lambda: choose(places, job), repeats=1), "s")
 
 
+def greedy() -> None:
+    """32 stages over three data centres, 256 micro-batches, 48 of them in flight."""
+    stages, micro_batches = 32, 256
+    hops = tuple(
+        Hop(0.01, 0.02, 5e9, connections=1) if b in (10, 20) else Hop(1e-4, 2e-5)
+        for b in range(stages - 1)
+    )
+    cost = Costs((StageCosts(1, 0.02, 0.02, 0.02),) * stages, hops, hops)
+    find = POLICIES["greedy"].generate
+    report("greedy_seconds", seconds(lambda: find(cost, (48,) * stages, micro_batches), 1), "s")
+
+
 def memory() -> None:
     """The most that this whole process has held at once."""
     report("peak_memory_bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "B")
@@ -123,3 +136,5 @@ if __name__ == "__main__":
     replays()
     demo()
     ten()
+    if "greedy" in POLICIES:
+        greedy()
