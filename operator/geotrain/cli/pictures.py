@@ -32,6 +32,7 @@ PICTURES: Final[dict[str, Uniform]] = {
     "atlas": _FAR,
     "geopipe": _FAR,
     "geopipe-split": _FAR,
+    "greedy": _FAR,
 }
 """The schedules that have a picture, and the times it is drawn with."""
 

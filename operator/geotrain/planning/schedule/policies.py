@@ -5,7 +5,8 @@ itself asks for) and the number of micro-batches. It also says how its stages ar
 the costs can be made for that layout. To add one, add it to ``POLICIES``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from geotrain.errors import InputError
@@ -15,6 +16,7 @@ from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.dual_pipe_v import dual_pipe_v
 from geotrain.planning.schedule.geopipe import geopipe, geopipe_split
+from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.interleaved import interleaved_1f1b
 from geotrain.planning.schedule.layouts import Layout, interleaved, one_stage_each, v_shape
 from geotrain.planning.schedule.varuna import varuna
@@ -99,6 +101,35 @@ def _within_room(generate: Callable[[Costs, Sequence[int], int], Order]) -> Gene
     return generated
 
 
+RIVALS = 8_000
+"""Actions up to which ``greedy`` is set beside all others; beyond, it is beside the patterns."""
+
+_SAME_WITH_A_CAP = {"zb-2p"}
+"""Policies that with caps make what another makes."""
+
+_SEARCHES = {"greedy", "greedy-v"}
+"""Policies that look for the best of all, and are not among what they look through."""
+
+
+def _greedy(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    room = _room(costs, caps, micro_batches * len(costs.stages) // costs.devices)
+    return greedy(costs, micro_batches, room, others=rivals(costs, caps, micro_batches))
+
+
+def rivals(costs: Costs, caps: Caps, micro_batches: int) -> Iterator[Order]:
+    """What the other policies make of the same layout, with these caps and with their own."""
+    layout = costs.layout or one_stage_each(costs.devices)
+    if 3 * len(layout) * micro_batches > RIVALS:
+        return
+    for name in sorted(set(POLICIES) - _SEARCHES):
+        each = POLICIES[name]
+        if each.layout(costs.devices, len(layout) // costs.devices) != layout:
+            continue
+        for tried in (None,) if caps is None or name in _SAME_WITH_A_CAP else (caps, None):
+            with suppress(InputError):
+                yield each.generate(costs, tried, micro_batches)
+
+
 POLICIES: dict[str, Policy] = {
     "gpipe": Policy("all forwards, then all backwards", _gpipe),
     "1f1b": Policy("a forward and a backward in turn, p in flight", _one_f_one_b),
@@ -118,4 +149,6 @@ POLICIES: dict[str, Policy] = {
         "1F1B with more warm-up before each wide-area boundary", _within_room(geopipe)
     ),
     "geopipe-split": Policy("GeoPipe's warm-up, split backward", geopipe_split),
+    "greedy": Policy("the best that is found for these times and this memory", _greedy),
+    "greedy-v": Policy("the same, two stages a rank in a V", _greedy, lambda p, _: v_shape(p), 2),
 }

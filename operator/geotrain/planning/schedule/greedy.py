@@ -1,0 +1,205 @@
+"""``Greedy``: the best of many list schedules and of the field's patterns, then improved.
+
+Three steps, all by exact replay:
+
+1. **Patterns.** GPipe, 1F1B, Atlas and GeoPipe within memory, and whatever orders the caller names.
+   None of them is better than the answer in makespan, nor in span where one order has both.
+2. **Lists.** Policies of ``greedy_lists``, forwards and backwards in time, in an order in which
+   each adds most to those before it; as many as the size of the pipeline allows.
+3. **Search.** The best few are improved along their critical path (``greedy_search``).
+
+Two measures: the *makespan* is from the first action to the last anywhere; the *span* is the
+longest that one device takes from its own first action to its last. The span bounds the period of
+iterations that follow each other without a barrier, and gives the bubble ratio of zero-bubble
+schedules (Qi et al., arXiv 2401.10241). With room in memory one schedule has the least of both.
+
+Budgets count replayed actions, never time, so equal input gives an equal order.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import ceil
+
+from geotrain.errors import InputError
+from geotrain.model.plan import Order
+from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.greedy_lists import Policy, list_schedule
+from geotrain.planning.schedule.greedy_search import Goal, improve
+from geotrain.planning.schedule.greedy_shop import (
+    BACKWARD,
+    FORWARD,
+    KINDS,
+    Rows,
+    Shop,
+    Sweep,
+    bounds,
+    depth_rows,
+    order_of,
+    rows_of,
+    shop,
+    sweep,
+    within_memory,
+)
+from geotrain.units import Seconds
+
+POLICIES = (
+    Policy(mirrored=True, eager=True),
+    Policy(filler=0.5),
+    Policy(filler=1.0, pending=3, relieve=False),
+    Policy(mirrored=True, filler=1.0),
+    Policy(),
+    Policy(filler=1.0, relieve=False),
+    Policy(mirrored=True, filler=0.5, eager=True),
+    Policy(pending=3, relieve=False),
+    Policy(filler=0.5, pending=3, eager=True, relieve=False),
+    Policy(mirrored=True, pending=6),
+    Policy(pending=2, relieve=False),
+    Policy(eager=True, relieve=False),
+    Policy(mirrored=True, pending=3, eager=True),
+    Policy(pending=4),
+    Policy(pending=1),
+    Policy(pending=2, eager=True),
+    Policy(filler=0.5, eager=True, relieve=False),
+    Policy(mirrored=True, pending=1),
+)
+"""Chosen on random pipelines, those of arXiv 2401.10241 and 2510.12064: always the one next that
+brings the mean nearest to the best of all combinations of the settings."""
+
+WHOLE_POLICIES = (
+    Policy(mirrored=True, eager=True),
+    Policy(),
+    Policy(mirrored=True),
+    Policy(eager=True),
+)
+"""Where the backward is whole there is no W to fill with."""
+
+LISTED = 100_000
+"""Actions that all lists together may schedule; at least four lists are tried."""
+
+SEARCHED = 200_000
+"""Actions that the search may replay by default: some 0.3 s."""
+
+_FEWEST_LISTS = 4
+_STARTS = 3
+_FEWEST_REPLAYS = 100
+
+
+def greedy(
+    costs: Costs,
+    micro_batches: int,
+    caps: Sequence[int],
+    *,
+    split: bool = True,
+    span_first: bool = False,
+    searched: int = SEARCHED,
+    others: Iterable[Order] = (),
+) -> Order:
+    """The order with the least makespan found, and of those the least span.
+
+    ``caps[d]`` micro-batches at most, once for each stage, are held on device d, from the start of
+    F to the end of W (or B). ``split`` runs input and weight gradients apart. ``span_first``
+    exchanges the two measures: that is for iterations that follow each other without a barrier.
+    ``searched`` is the budget of the search in actions, 0 for none. ``others`` are compute orders
+    that the answer must not be worse than, read only where it is not at its bound; those beyond
+    memory, and with a split backward where ``split`` is false, do not count.
+
+    Raises InputError where a device cannot hold one micro-batch of each of its stages.
+    """
+    place = _checked(costs, micro_batches, caps, split)
+    least = bounds(place)
+    named = _replayed(place, _patterns(place))
+    found = [*named, *_replayed(place, _listed(place))]
+    if not any(_reaches(each, least) for each in found):
+        named += _replayed(place, _fitting(place, others))
+    limits = (min(each.makespan for each in named), min(each.span for each in named))
+    goal = Goal(place, limits, span_first)
+    ranked = sorted([*found, *named], key=goal.key)
+    return order_of(place, _searched(goal, ranked, searched // place.actions, least).rows)
+
+
+def _checked(costs: Costs, micro_batches: int, caps: Sequence[int], split: bool) -> Shop:
+    if micro_batches < 1:
+        raise InputError(f"{micro_batches} micro-batches make no iteration; give at least one")
+    if len(caps) != costs.devices:
+        raise InputError(f"{len(caps)} caps for {costs.devices} devices; give each device one")
+    place = shop(costs, micro_batches, caps, split=split)
+    for device, cap in enumerate(caps):
+        stages = len(place.stages_of(device))
+        if cap < stages:
+            raise InputError(
+                f"device {device} holds {cap} micro-batches in flight, but runs {stages} stages; "
+                "it needs room for one of each"
+            )
+    return place
+
+
+def _replayed(place: Shop, many: Iterable[Rows]) -> list[Sweep]:
+    return [found for rows in many if (found := sweep(place, rows)) is not None]
+
+
+def _reaches(found: Sweep, least: tuple[Seconds, Seconds]) -> bool:
+    """Whether nothing can be better in either measure."""
+    near = found.shop.rounding
+    return all(score <= bound + near for score, bound in zip(found.score, least, strict=True))
+
+
+def _listed(place: Shop) -> Iterator[Rows]:
+    policies = POLICIES if place.split else WHOLE_POLICIES
+    count = max(_FEWEST_LISTS, LISTED // place.actions)
+    return (list_schedule(place, policy) for policy in policies[:count])
+
+
+def _patterns(place: Shop) -> Iterator[Rows]:
+    """The cheap ones that the answer is measured against; the first is there for any layout."""
+    yield list_schedule(place, Policy(pending=1))
+    if place.layout == tuple(range(place.stages)):
+        yield from (depth_rows(place, depths) for depths in _depths(place))
+
+
+def _fitting(place: Shop, others: Iterable[Order]) -> Iterator[Rows]:
+    for order in others:
+        rows = rows_of(order, place)
+        if sum(map(len, rows)) == place.actions and within_memory(place, rows):
+            yield rows
+
+
+def _depths(place: Shop) -> Iterator[tuple[int, ...]]:
+    """1F1B, GeoPipe's extra warm-up and all that memory holds (GPipe where that is enough)."""
+    straight = range(place.stages, 0, -1)
+    wanted = [
+        list(straight),
+        [more + depth for more, depth in zip(_extra(place), straight, strict=True)],
+    ]
+    wanted.append([place.micro_batches] * place.stages)
+    for depths in wanted:
+        capped = (min(depth, cap) for depth, cap in zip(depths, place.caps, strict=True))
+        yield tuple(accumulate(capped, min))
+
+
+def _extra(place: Shop) -> list[int]:
+    """By stage: forwards more than 1F1B that cover the round trips of all boundaries behind it."""
+    extra = [0]
+    for stage in range(place.stages - 2, -1, -1):
+        code = KINDS * stage
+        there, back = place.hops[code + FORWARD][1], place.hops[code + KINDS + BACKWARD][1]
+        work = sum(place.seconds[code : code + (KINDS if place.split else KINDS - 1)])
+        extra.append(extra[-1] + (ceil((there + back) / work) if work else 0))
+    return extra[::-1]
+
+
+def _searched(
+    goal: Goal, ranked: list[Sweep], replays: int, least: tuple[Seconds, Seconds]
+) -> Sweep:
+    """The best of the starts once improved, first in one measure, then in the other."""
+    best, first = ranked[0], goal.span_first
+    if replays < _FEWEST_REPLAYS:
+        return best
+    starts = list({goal.key(start): start for start in reversed(ranked)}.values())[::-1]
+    for turn, start in enumerate(starts[:_STARTS]):
+        if best.score[first] <= least[first] + goal.shop.rounding:
+            break
+        given = replays // (_STARTS + 1 - turn)
+        found, left = improve(goal, start, given, first, least[first])
+        replays -= given - left
+        best = min(best, found, key=goal.key)
+    return improve(goal, best, replays, not first, least[not first])[0]
