@@ -38,6 +38,7 @@ class Work(NamedTuple):
     name: str
     order: Order
     costs: Costs
+    bound: Seconds | None = None
 
 
 def schedule(
@@ -150,7 +151,8 @@ def _made(chosen: Policy, name: str, uniform: Uniform, counts: dict[str, int | N
     cap = counts["--in-flight"]
     costs = uniform.costs(chosen.layout(devices, stages_each))
     caps = None if cap is None else (cap,) * devices
-    return Work(name, chosen.order(costs, caps, micro_batches), costs)
+    answer = chosen.answer(costs, caps, micro_batches)
+    return Work(name, answer.order, costs, answer.bound)
 
 
 def _chunks(chosen: Policy, name: str, wanted: int | None) -> int:
@@ -227,6 +229,7 @@ def document(work: Work, timeline: Timeline) -> dict[str, object]:
         "microbatches": len({action.micro_batch for action in work.order[0]}),
         "makespan": makespan(timeline),
         "bubble_ratio": bubble_ratio(timeline),
+        **({} if work.bound is None else {"bound": work.bound}),
         "ranks": [
             {
                 "rank": rank,
@@ -255,6 +258,8 @@ def text(work: Work, timeline: Timeline, columns: int) -> str:
         f"{work.name}: {format_duration(length)} an iteration, "
         f"bubble ratio {bubble_ratio(timeline):.4f}"
     )
+    if work.bound is not None:
+        head += f", at least {format_duration(work.bound)}"
     legend = (
         "a forward, A backward or input gradient (a: micro-batch 0, b: 1, …), + weight gradient"
     )

@@ -70,6 +70,7 @@ def test_every_schedule_survives_its_own_csv(name, tmp_path):
     again = document("--order", path, *TIMES)
     assert again.pop("schedule") == "order.csv"
     assert made.pop("schedule") == name
+    made.pop("bound", None)  # only the policy knows it
     assert again == made
 
 
@@ -174,3 +175,20 @@ def test_a_deadlock_exits_with_2_and_prints_the_grid_with_the_place(tmp_path, mo
     assert "the order deadlocks: 0B0 waits for micro-batch 0 of stage 1" in shown
     assert "stage 0 0F0 >0B0< 0F1 0B1" in shown
     assert "Traceback" not in shown
+
+
+def test_an_optimum_comes_with_its_bound():
+    """Where memory has room the bound is met, and no solver is needed."""
+    found = document("--policy", "optimal", "--stages", 2, "--microbatches", 4, *TIMES)
+    assert found["makespan"] == pytest.approx(found["bound"])
+    result = run("--policy", "optimal", "--stages", 2, "--microbatches", 4, *TIMES)
+    assert result.stdout.splitlines()[0].endswith(", at least 202.9ms")
+    assert "bound" not in document("--policy", "greedy", *SIZE, *TIMES)
+
+
+def test_greedy_has_no_more_bubble_than_zb_2p_in_its_memory():
+    theirs = document("--policy", "zb-2p", *SIZE, *TIMES)
+    held = max(rank["peak_in_flight"] for rank in theirs["ranks"])
+    ours = document("--policy", "greedy", *SIZE, *TIMES, "--in-flight", held)
+    assert ours["bubble_ratio"] <= theirs["bubble_ratio"]
+    assert ours["makespan"] <= theirs["makespan"]

@@ -19,12 +19,23 @@ from geotrain.planning.schedule.geopipe import geopipe, geopipe_split
 from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.interleaved import interleaved_1f1b
 from geotrain.planning.schedule.layouts import Layout, interleaved, one_stage_each, v_shape
+from geotrain.planning.schedule.optimal import Optimum, optimal
 from geotrain.planning.schedule.varuna import varuna
 from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
 from geotrain.planning.schedule.zero_bubble_v import zb_v, zero_bubble_v
+from geotrain.units import Seconds
 
 Caps = Sequence[int] | None
 Generate = Callable[[Costs, Caps, int], Order]
+Prove = Callable[[Costs, Caps, int], Optimum]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An order, and the makespan that no order is below, where that is known."""
+
+    order: Order
+    bound: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +43,22 @@ class Policy:
     """A schedule that can be asked for by name.
 
     ``chunks`` is how many stages a device runs: a number, or None where the user may choose.
+    ``prove`` is there where the policy knows how far it may be from the least makespan.
     """
 
     about: str
     generate: Generate
     layout: Callable[[int, int], Layout] = lambda devices, _: one_stage_each(devices)
     chunks: int | None = 1
+    prove: Prove | None = None
+
+    def answer(self, costs: Costs, caps: Caps, micro_batches: int) -> Answer:
+        """The order, and the bound where the policy has one. Raises InputError as ``order``."""
+        if self.prove is None:
+            return Answer(self.order(costs, caps, micro_batches))
+        found = self.prove(costs, caps, micro_batches)
+        checks.require_sound(found.order, caps)
+        return Answer(found.order, found.bound)
 
     def order(self, costs: Costs, caps: Caps, micro_batches: int) -> Order:
         """An order that is sound and within the caps. Raises InputError where there is none."""
@@ -107,13 +128,22 @@ RIVALS = 8_000
 _SAME_WITH_A_CAP = {"zb-2p"}
 """Policies that with caps make what another makes."""
 
-_SEARCHES = {"greedy", "greedy-v"}
+_SEARCHES = {"greedy", "greedy-v", "optimal"}
 """Policies that look for the best of all, and are not among what they look through."""
 
 
 def _greedy(costs: Costs, caps: Caps, micro_batches: int) -> Order:
     room = _room(costs, caps, micro_batches * len(costs.stages) // costs.devices)
     return greedy(costs, micro_batches, room, others=rivals(costs, caps, micro_batches))
+
+
+def _optimum(costs: Costs, caps: Caps, micro_batches: int) -> Optimum:
+    room = _room(costs, caps, micro_batches)
+    return optimal(costs, micro_batches, room)
+
+
+def _optimal(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    return _optimum(costs, caps, micro_batches).order
 
 
 def rivals(costs: Costs, caps: Caps, micro_batches: int) -> Iterator[Order]:
@@ -151,4 +181,7 @@ POLICIES: dict[str, Policy] = {
     "geopipe-split": Policy("GeoPipe's warm-up, split backward", geopipe_split),
     "greedy": Policy("the best that is found for these times and this memory", _greedy),
     "greedy-v": Policy("the same, two stages a rank in a V", _greedy, lambda p, _: v_shape(p), 2),
+    "optimal": Policy(
+        "the least makespan, with its bound, of small cases", _optimal, prove=_optimum
+    ),
 }

@@ -24,6 +24,7 @@ from geotrain.planning.schedule.layouts import interleaved, one_stage_each, v_sh
 from geotrain.planning.schedule.policies import policy, rivals
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.zero_bubble import zb_2p
+from support.optima import cases, costs_of
 from support.planning import pipeline, wan
 
 THOROUGH = os.environ.get("GEOTRAIN_THOROUGH") == "1"
@@ -53,7 +54,7 @@ def profiled(stages, *microseconds):
 
 
 @st.composite
-def cases(draw, most_stages=5, most_micro_batches=7):
+def pipelines(draw, most_stages=5, most_micro_batches=7):
     devices, micro_batches = (
         draw(st.integers(1, most_stages)),
         draw(st.integers(1, most_micro_batches)),
@@ -82,6 +83,13 @@ def test_where_memory_is_tight_it_finds_the_optimum(cap, optimum):
     assert measured(order, costs)[0] == optimum
 
 
+@pytest.mark.parametrize("case", cases()[:: 1 if THOROUGH else 5])
+def test_of_fifty_small_cases_none_is_2_percent_above_the_bound(case):
+    costs = costs_of(case)
+    order = greedy(costs, case["micro_batches"], case["caps"])
+    assert measured(order, costs)[0] <= 1.02 * case["bound"]
+
+
 @pytest.mark.parametrize(("cap", "least"), [(14, 0.81), (20, 0.87)])
 def test_of_the_bubble_that_two_far_boundaries_make_in_1f1b_it_cuts_most(cap, least):
     """GeoPipe's warm-up with the backward whole holds 14 there; 20 is more."""
@@ -98,7 +106,7 @@ def test_in_the_memory_of_zb_2p_it_has_no_more_bubble():
 
 
 @settings(max_examples=500 if THOROUGH else 12)
-@given(cases())
+@given(pipelines())
 def test_it_is_sound_within_memory_and_never_worse_than_any_other(case):
     costs, micro_batches, caps = case
     ours = policy("greedy").order(costs, tuple(caps), micro_batches)
@@ -112,7 +120,7 @@ def test_it_is_sound_within_memory_and_never_worse_than_any_other(case):
             assert best[0] <= measured(other, costs)[0] + 1e-6
 
 
-@given(cases(), st.sampled_from(POLICIES), st.booleans())
+@given(pipelines(), st.sampled_from(POLICIES), st.booleans())
 def test_every_list_runs_to_its_end_within_memory(case, listed, split):
     costs, micro_batches, caps = case
     place = shop(costs, micro_batches, caps, split=split)

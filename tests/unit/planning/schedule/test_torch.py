@@ -13,7 +13,7 @@ schedules = pytest.importorskip(
 )
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", sorted(set(POLICIES) - {"optimal"}))
 @pytest.mark.parametrize("messages", [False, True])
 def test_torch_reads_every_action_as_we_wrote_it(name, messages):
     chosen = POLICIES[name]
