@@ -169,11 +169,15 @@ def _family(schedule: str) -> str:
     return schedule.partition(" ")[0]
 
 
+_WHOLE = ("data", "schedule", "iteration")
+"""Columns that are unreadable in pieces; others give way on a narrow terminal."""
+
+
 def titled(title: str, *columns: str) -> Table:
     """An empty table with its heads."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in ("placement", "schedule"))
+        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     return table
 
 

@@ -6,7 +6,9 @@ from typing import Literal
 from geotrain.units import Bytes, Seconds
 
 PlacementPolicy = Literal["Atlas", "Fixed"]
-SchedulePolicy = Literal["Auto", "GPipe", "OneFOneB", "Atlas"]
+SchedulePolicy = Literal[
+    "Auto", "GPipe", "OneFOneB", "Atlas", "GeoPipe", "ZeroBubble", "Greedy"
+]
 Sharing = Literal["Spatial", "Temporal"]
 Objective = Literal["Throughput", "Cost"]
 

@@ -6,7 +6,7 @@ is a bound too, and the exact replay of all replicas decides. So the answer is t
 most of the work is never done. Equal scores go to the candidate that comes first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -77,8 +77,12 @@ def choose(
     if search.best is None:
         return Infeasible(_by_severity((*found.reasons, *search.reasons)))
     search.improve(topology, set(found.placements))
+    found_by = search.contenders[0]
+    search.finish()
+    if search.best is None:
+        return Infeasible(_by_severity(tuple(search.reasons)))
     notes = [] if jitter is None else [search.settle(jitter)]
-    notes += _second_data_center(topology, workload, found.placements, search)
+    notes += _second_data_center(topology, workload, found.placements, found_by, search.engine)
     return _plan(workload, search, tuple(notes))
 
 
@@ -196,6 +200,25 @@ class _Search:
             else:
                 self._replay(candidate, trial, runner.exact(trial))
 
+    def finish(self) -> None:
+        """Let the policy make orders for the best placement.
+
+        Any policy but Auto allows no others: what found the placement is then no answer.
+        """
+        policy, candidate = self.workload.schedule, self.contenders[0].candidate
+        if policy not in score.FINISHED_BY:
+            return
+        made = list(
+            score.finishing(
+                candidate.costs, self.workload, candidate.micro_batches, candidate.room
+            )
+        )
+        if policy != "Auto":
+            self.contenders, self.lost = [], []
+        runner = Runner(self.engine, candidate.costs, candidate.placement.data)
+        for trial in self._possible(candidate, made):
+            self._replay(candidate, trial, runner.exact(trial))
+
     def timeline(self, replayed: _Replayed) -> timeline.Timeline:
         """The whole replay, with the time of every action."""
         ready, data = replayed.trial.ready, replayed.candidate.placement.data
@@ -242,7 +265,8 @@ class _Search:
         cost = self.costing.costs(placement)
         micro_batches = workload.micro_batches(placement.data)
         room = score.caps(cost, workload, micro_batches)
-        bound = score.bound(cost, micro_batches)
+        may_split = workload.schedule in score.FINISHED_BY
+        bound = score.bound(cost, micro_batches, is_split=may_split)
         return _Candidate(placement, micro_batches, cost, room, bound)
 
     def _has_room(self, candidate: _Candidate) -> bool:
@@ -263,9 +287,15 @@ class _Search:
         return False
 
     def _fitting(self, candidate: _Candidate) -> Iterator[score.Trial]:
-        for trial in score.trials(
-            candidate.costs, self.workload, candidate.micro_batches, candidate.room
-        ):
+        return self._possible(
+            candidate,
+            score.trials(candidate.costs, self.workload, candidate.micro_batches, candidate.room),
+        )
+
+    def _possible(
+        self, candidate: _Candidate, tried: Iterable[score.Trial | score.Unfit]
+    ) -> Iterator[score.Trial]:
+        for trial in tried:
             if isinstance(trial, score.Trial):
                 yield trial
             else:
@@ -334,12 +364,15 @@ class _Search:
 
 
 def _second_data_center(
-    topology: Topology, workload: Workload, placements: tuple[Placement, ...], search: _Search
+    topology: Topology,
+    workload: Workload,
+    placements: tuple[Placement, ...],
+    best: _Replayed,
+    engine: Engine,
 ) -> Iterator[str]:
-    """From which bandwidth on a second one would pay, where one is best."""
-    best = search.contenders[0]
+    """From which bandwidth on a second one would pay, where one is best: both by patterns."""
     if len(best.candidate.placement.segments) == 1:
-        pays = second.threshold(topology, workload, placements, best.score, search.engine)
+        pays = second.threshold(topology, workload, placements, best.score, engine)
         if pays is not None:
             yield pays.sentence
 

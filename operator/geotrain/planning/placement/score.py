@@ -8,7 +8,9 @@ messages of all replicas between its first message's way there and its last one'
     a hop:    sum over all j of (F_j + hop_j + hop'_j + B_j)  +  (M - 1) spacing
 
 where B_j counts without what a stage may recompute before its gradient comes, and the iteration
-ends with stage 0's all-reduce and optimizer step.
+ends with stage 0's all-reduce and optimizer step. Where weight gradients run apart, I takes the
+place of B, as W may run while the last gradient is on its way home; a stage still works
+M (F + I + W) after its first message came.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,13 +18,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
+from geotrain.errors import InputError
 from geotrain.model.plan import Order, Placement
 from geotrain.model.topology import Topology
-from geotrain.model.workload import Workload
+from geotrain.model.workload import SchedulePolicy, Workload
 from geotrain.planning.placement.costing import Costing
+from geotrain.planning.schedule import checks
 from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.costs import Costs, StageCosts
 from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
+from geotrain.planning.schedule.policies import POLICIES
 from geotrain.planning.schedule.timeline import Program, program
 from geotrain.units import Bytes, Seconds
 
@@ -31,6 +36,18 @@ _ROUNDING = 1e-9
 
 MOST_ACTIONS_BY_ARRIVAL = 100_000
 """Actions of one replica beyond which no order by arrival is tried: a third of a second each."""
+
+
+FINISHED_BY: dict[SchedulePolicy, tuple[str, ...]] = {
+    "GeoPipe": ("geopipe", "geopipe-split"),
+    "ZeroBubble": ("zb-1p",),
+    "Greedy": ("greedy",),
+    "Auto": ("geopipe-split", "zb-1p", "greedy"),
+}
+"""What a schedule policy makes, action by action, once the placement is found with patterns."""
+
+MOST_ACTIONS_MADE = 30_000
+"""Actions of one replica up to which ``Auto`` makes such orders: about a second for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +73,23 @@ class Unfit:
     why: str
 
 
-def bound(costs: Costs, micro_batches: int) -> Seconds:
-    """No order of these costs has a shorter iteration."""
-    way, longest = 0.0, 0.0
+def bound(costs: Costs, micro_batches: int, *, is_split: bool = False) -> Seconds:
+    """No order of these costs has a shorter iteration; ``is_split``: nor one of F, I and W."""
+    there, home, longest = 0.0, 0.0, 0.0
     last = len(costs.stages) - 1
     for number, stage in enumerate(costs.stages):
-        longest = max(longest, way + micro_batches * (stage.forward + stage.backward))
-        way += stage.forward + stage.backward
+        whole = stage.forward + stage.backward
+        answer = stage.input_gradient if is_split else stage.backward
+        alone = there + micro_batches * whole
+        longest = max(longest, alone, there + micro_batches * (stage.forward + answer) + home)
+        there += stage.forward
+        home += answer
         if number < last:
-            way -= stage.early
-            there, back = costs.forward[number], costs.backward[number]
-            way += there.occupancy + there.delay + back.occupancy + back.delay
+            forward, backward = costs.forward[number], costs.backward[number]
+            there += forward.occupancy + forward.delay
+            home += backward.occupancy + backward.delay - stage.early
     spacing = max((hop.spacing for hop in costs.hops), default=0.0)
-    longest = max(longest, way + (micro_batches - 1) * spacing)
+    longest = max(longest, there + home + (micro_batches - 1) * spacing)
     return longest + costs.stages[0].all_reduce + costs.stages[0].step
 
 
@@ -114,6 +135,31 @@ def trials(
                 yield each
 
 
+def finishing(
+    costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
+) -> Iterator[Trial | Unfit]:
+    """What the policy makes for a placement that patterns have found."""
+    policy = workload.schedule
+    if policy == "Auto" and 3 * len(costs.stages) * micro_batches > MOST_ACTIONS_MADE:
+        return
+    for name in FINISHED_BY.get(policy, ()):
+        try:
+            order = POLICIES[name].order(costs, room, micro_batches)
+        except InputError as error:
+            yield Unfit(_TITLES[name], f"finds no order: {error}")
+            continue
+        held = tuple(checks.peak_in_flight(order))
+        yield Trial(_TITLES[name], held, micro_batches, program(order))
+
+
+_TITLES = {
+    "geopipe": "GeoPipe",
+    "geopipe-split": "GeoPipe split",
+    "zb-1p": "ZeroBubble",
+    "greedy": "Greedy",
+}
+
+
 def patterns(
     costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -124,7 +170,7 @@ def patterns(
         yield "GPipe", (micro_batches,) * stages
     if policy in ("Auto", "OneFOneB"):
         yield "OneFOneB", tuple(range(stages, 0, -1))
-    if policy in ("Auto", "Atlas"):
+    if policy == "Atlas" or policy in FINISHED_BY:
         yield from _warm_ups(costs, micro_batches, room)
 
 

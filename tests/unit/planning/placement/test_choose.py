@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geotrain.api.reasons import Reason
+from geotrain.errors import InputError
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology
 from geotrain.planning.placement import candidates, choose, score
-from geotrain.planning.schedule import balance, costs, timeline
+from geotrain.planning.schedule import balance, checks, costs, timeline
 from geotrain.planning.schedule.compiled import PLAIN
 from support.planning import links, placement, profile, topology, workload
 from unit.planning.schedule.test_compiled import interpreted
@@ -60,7 +61,7 @@ def test_the_cheapest_plan_may_be_a_slower_one():
 
 
 def test_a_plan_has_all_that_its_executors_need():
-    found = plan(topology({"a": 4, "b": 4}), global_batch=8)
+    found = plan(topology({"a": 4, "b": 4}), global_batch=8, schedule="Atlas")
     assert found.ranks == 8
     assert found.layers == (2, 2, 2, 2)
     assert found.micro_batches == 4
@@ -71,6 +72,50 @@ def test_a_plan_has_all_that_its_executors_need():
     assert 0 < found.gpu_use < 1
     assert found.gpu_use + found.bubble_share == pytest.approx(1)
     assert all(w.offset >= 0 and w.offset + w.length <= found.iteration for w in found.windows)
+
+
+@pytest.mark.parametrize(
+    ("policy", "names"),
+    [
+        ("GeoPipe", {"GeoPipe", "GeoPipe split"}),
+        ("ZeroBubble", {"ZeroBubble"}),
+        ("Greedy", {"Greedy"}),
+    ],
+)
+def test_a_policy_that_makes_orders_makes_them_for_the_best_placement(policy, names):
+    places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=2e9, round_trip=0.04))
+    best = plan(places, global_batch=16)
+    found = plan(places, global_batch=16, schedule=policy)
+    assert found.schedule in names
+    assert {each.schedule for each in found.alternatives} <= names
+    assert checks.problems(found.order) == []
+    assert best.iteration <= found.iteration
+
+
+def test_auto_makes_orders_that_run_weight_gradients_apart():
+    places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=2e9, round_trip=0.04))
+    found = plan(places, global_batch=16)
+    whole = plan(places, global_batch=16, schedule="Atlas")
+    assert found.iteration < whole.iteration
+    assert {action.kind for row in found.order for action in row} >= {"F", "I", "W"}
+
+
+def test_auto_makes_no_orders_of_very_long_iterations(monkeypatch):
+    monkeypatch.setattr(score, "MOST_ACTIONS_MADE", 3 * 4 * 8 - 1)
+    found = plan(topology({"a": 4, "b": 4}), data=2, global_batch=16)
+    assert found.micro_batches == 8
+    assert not {each.schedule for each in found.alternatives} & {"Greedy", "ZeroBubble"}
+
+
+def test_a_policy_that_can_make_nothing_is_a_reason(monkeypatch):
+    def refuse(*_):
+        raise InputError("no room for two micro-batches")
+
+    monkeypatch.setitem(score.POLICIES, "zb-1p", replace(score.POLICIES["zb-1p"], generate=refuse))
+    reasons = refusal(topology({"a": 4, "b": 4}), global_batch=8, schedule="ZeroBubble")
+    assert [(each.code, each.sentence) for each in reasons] == [
+        ("NotEnoughMemory", "ZeroBubble finds no order: no room for two micro-batches")
+    ]
 
 
 def test_nothing_that_takes_no_time_is_divided_by():
@@ -103,7 +148,8 @@ def test_the_plan_is_the_same_whatever_replays_it():
 
 
 def test_a_degree_that_rounds_the_batch_down_is_judged_by_its_samples():
-    found = plan(topology({"a": 12}), data=None, global_batch=5, round_batch=True)
+    odd = {"data": None, "global_batch": 5, "round_batch": True, "schedule": "Atlas"}
+    found = plan(topology({"a": 12}), **odd)
     assert found.placement == placement(("a", 4), data=2)
     three = next(a for a in found.alternatives if a.data == 3)
     assert three.samples_per_second <= 3 / three.iteration * (1 + 1e-9)

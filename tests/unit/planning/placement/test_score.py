@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,28 @@ def test_no_order_beats_the_bound(stages, replicas, micro_batches, times):
     least = score.bound(costs, micro_batches)
     for trial in score.trials(costs, workload(), micro_batches, (micro_batches,) * stages):
         assert replay(trial.ready, costs, replicas).period >= least - 1e-9
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(1, 6),
+    st.lists(st.floats(0, 5), min_size=6, max_size=6),
+)
+def test_no_order_with_weight_gradients_apart_beats_their_bound(stages, micro_batches, times):
+    transfer, delay, forward, gradient, weight, step = times
+    crossing = {b: wan(transfer, delay) for b in range(0, stages - 1, 2)}
+    whole = pipeline(stages, crossing, forward, step=step)
+    costs = replace(
+        whole,
+        stages=tuple(
+            replace(s, input_gradient=gradient, weight_gradient=weight) for s in whole.stages
+        ),
+    )
+    least = score.bound(costs, micro_batches, is_split=True)
+    room = (micro_batches,) * stages
+    tried = score.trials(costs, workload(), micro_batches, room)
+    for trial in (*tried, *score.finishing(costs, workload(), micro_batches, room)):
+        assert replay(trial.ready, costs, 1).period >= least - 1e-9
 
 
 def test_one_f_one_b_without_communication_meets_the_bound():
