@@ -6,9 +6,7 @@ from typing import Literal
 from geotrain.units import Bytes, Seconds
 
 PlacementPolicy = Literal["Atlas", "Fixed"]
-SchedulePolicy = Literal[
-    "Auto", "GPipe", "OneFOneB", "Atlas", "GeoPipe", "ZeroBubble", "Greedy"
-]
+SchedulePolicy = Literal["Auto", "GPipe", "OneFOneB", "Atlas", "GeoPipe", "ZeroBubble", "Greedy"]
 Sharing = Literal["Spatial", "Temporal"]
 Objective = Literal["Throughput", "Cost"]
 

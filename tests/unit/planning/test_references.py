@@ -92,9 +92,7 @@ def test_atlas_speedup_with_the_paths_of_the_data_centres_other_stages():
 def test_turns_pay_where_in_flight_memory_is_tight(replicas, held, least, most):
     """C = 4, M = 64: a link is as busy as the GPUs, so what counts is how long a message takes."""
     spatial, temporal = (
-        atlas_plan(
-            4, 1_500_000, replicas, held=held, sharing=sharing, schedule="Atlas"
-        ).iteration
+        atlas_plan(4, 1_500_000, replicas, held=held, sharing=sharing, schedule="Atlas").iteration
         for sharing in ("Spatial", "Temporal")
     )
     assert least <= spatial / temporal <= most

@@ -139,9 +139,9 @@ class TrainingPlacement(SpecModel):
 class TrainingSchedule(SpecModel):
     """In which order a rank works, and within which memory."""
 
-    policy: Literal[
-        "Auto", "GPipe", "OneFOneB", "Atlas", "GeoPipe", "ZeroBubble", "Greedy"
-    ] = "Auto"
+    policy: Literal["Auto", "GPipe", "OneFOneB", "Atlas", "GeoPipe", "ZeroBubble", "Greedy"] = (
+        "Auto"
+    )
     """Order of forwards and backwards. Auto (the default) replays all and takes the fastest.
     Atlas puts backwards first and warms up as far as memory allows; GeoPipe warms up before each
     boundary between data centres; ZeroBubble and Greedy run weight gradients apart, where a rank

@@ -209,9 +209,7 @@ class _Search:
         if policy not in score.FINISHED_BY:
             return
         made = list(
-            score.finishing(
-                candidate.costs, self.workload, candidate.micro_batches, candidate.room
-            )
+            score.finishing(candidate.costs, self.workload, candidate.micro_batches, candidate.room)
         )
         if policy != "Auto":
             self.contenders, self.lost = [], []

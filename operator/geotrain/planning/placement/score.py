@@ -9,8 +9,8 @@ messages of all replicas between its first message's way there and its last one'
 
 where B_j counts without what a stage may recompute before its gradient comes, and the iteration
 ends with stage 0's all-reduce and optimizer step. Where weight gradients run apart, I takes the
-place of B, as W may run while the last gradient is on its way home; a stage still works
-M (F + I + W) after its first message came.
+place of B, as W may run while the last gradient is on its way home, or while stage 0 has begun the
+next iteration; a stage still works M (F + I + W) in each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def bound(costs: Costs, micro_batches: int, *, is_split: bool = False) -> Second
     for number, stage in enumerate(costs.stages):
         whole = stage.forward + stage.backward
         answer = stage.input_gradient if is_split else stage.backward
-        alone = there + micro_batches * whole
+        alone = micro_batches * whole  # weights may be behind the iteration's end at stage 0
         longest = max(longest, alone, there + micro_batches * (stage.forward + answer) + home)
         there += stage.forward
         home += answer
