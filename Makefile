@@ -43,7 +43,10 @@ layers: venv ## Check the direction of imports
 	@PYTHONPATH=operator $(VENV)/bin/lint-imports
 
 unit: venv ## Run the unit tests; all that is pure must be covered whole
-	@$(VENV)/bin/pytest tests/unit --quiet --cov --cov-report=term
+	@$(VENV)/bin/pytest tests/unit --quiet --numprocesses=auto -m "not figures" --cov --cov-report=term
+
+figures: venv ## Hold the planner against published figures
+	@$(VENV)/bin/pytest tests/unit --quiet --numprocesses=auto -m figures
 
 property: venv ## Run the property tests with twelve times as many examples, new ones each time
 	@GEOTRAIN_THOROUGH=1 $(VENV)/bin/pytest tests/unit --quiet -m hypothesis
@@ -69,6 +72,6 @@ crds: venv ## Write crds/, the chart's copy, docs/reference, docs/cli.md and the
 
 check: lint types layers verify unit ## The fast part: for every commit, under two minutes
 
-test: check integration e2e ## Run every test
+test: check figures integration e2e ## Run every test
 
-.PHONY: help venv lock fmt lint types layers unit property integration e2e verify crds check test demo
+.PHONY: help venv lock fmt lint types layers unit figures property integration e2e verify crds check test demo

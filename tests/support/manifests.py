@@ -49,6 +49,7 @@ def training_job(name: str = "gpt", namespace: str = "default", **spec: Any) -> 
         },
         "parallelism": {"data": 2, "pipeline": 6},
         "batch": {"global": 16, "micro": 1},
+        "schedule": {"policy": "Atlas"},  # the quickest to plan with several warm-ups
         "template": deepcopy(POD),
     }
     return _object("GeoTrainingJob", name, {**usual, **spec}, namespace)

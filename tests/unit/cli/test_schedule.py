@@ -186,6 +186,7 @@ def test_an_optimum_comes_with_its_bound():
     assert "bound" not in document("--policy", "greedy", *SIZE, *TIMES)
 
 
+@pytest.mark.figures
 def test_greedy_has_no_more_bubble_than_zb_2p_in_its_memory():
     theirs = document("--policy", "zb-2p", *SIZE, *TIMES)
     held = max(rank["peak_in_flight"] for rank in theirs["ranks"])

@@ -37,7 +37,7 @@ def test_every_rank_is_accounted_for():
     for rank in found["ranks"]:
         whole = rank["computeSeconds"] + rank["bubbleSeconds"]
         assert whole == pytest.approx(found["iterationSeconds"])
-        assert len(rank["actions"]) == 3 * found["microBatches"]  # F, I and W
+        assert len(rank["actions"]) == 2 * found["microBatches"]
 
 
 def test_every_transfer_lies_in_a_window_of_its_flow():

@@ -26,6 +26,7 @@ from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule import checks
 from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.costs import Costs, StageCosts
+from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
 from geotrain.planning.schedule.policies import POLICIES
 from geotrain.planning.schedule.timeline import Program, program
@@ -142,12 +143,17 @@ def finishing(
     policy = workload.schedule
     if policy == "Auto" and 3 * len(costs.stages) * micro_batches > MOST_ACTIONS_MADE:
         return
+    made: list[Order] = []
     for name in FINISHED_BY.get(policy, ()):
         try:
-            order = POLICIES[name].order(costs, room, micro_batches)
+            if name == "greedy" and made:  # its rivals need not be made twice
+                order = greedy(costs, micro_batches, room, others=made)
+            else:
+                order = POLICIES[name].order(costs, room, micro_batches)
         except InputError as error:
             yield Unfit(_TITLES[name], f"finds no order: {error}")
             continue
+        made.append(order)
         held = tuple(checks.peak_in_flight(order))
         yield Trial(_TITLES[name], held, micro_batches, program(order))
 

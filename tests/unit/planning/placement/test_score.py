@@ -16,7 +16,12 @@ GIB = 2**30
 
 def names(costs, micro_batches=8, room=None, **values):
     room = room or (micro_batches,) * len(costs.stages)
-    return [t.name for t in score.trials(costs, workload(**values), micro_batches, room)]
+    return [
+        t.name
+        for t in score.trials(
+            costs, workload(**{"schedule": "Auto", **values}), micro_batches, room
+        )
+    ]
 
 
 def test_without_the_wide_area_only_memory_makes_a_warm_up():
@@ -50,7 +55,7 @@ def test_a_policy_is_the_only_order(policy):
 
 
 def test_orders_that_memory_does_not_hold_say_where():
-    found = list(score.trials(pipeline(3), workload(), 8, (2, 2, 2)))
+    found = list(score.trials(pipeline(3), workload(schedule="Auto"), 8, (2, 2, 2)))
     assert found[:2] == [
         score.Unfit("GPipe", "holds 8 micro-batches at stage 0; memory has room for 2"),
         score.Unfit("OneFOneB", "holds 3 micro-batches at stage 0; memory has room for 2"),
@@ -67,7 +72,7 @@ def test_geopipes_rule_needs_no_warm_up_where_work_takes_no_time():
 
 def test_room_is_what_memory_leaves_at_most_all_micro_batches():
     costs = pipeline(2, held=GIB, fixed=10 * GIB)
-    assert score.caps(costs, workload(), 8) == (8, 8)
+    assert score.caps(costs, workload(schedule="Auto"), 8) == (8, 8)
     assert score.caps(costs, workload(memory_per_gpu=13 * GIB), 8) == (3, 3)
     assert score.caps(costs, workload(memory_per_gpu=80 * GIB), 8) == (8, 8)
     assert score.caps(costs, workload(memory_per_gpu=9 * GIB), 8) == (-1, -1)
@@ -84,7 +89,9 @@ def test_no_order_beats_the_bound(stages, replicas, micro_batches, times):
     crossing = {b: wan(transfer, delay, replicas=replicas) for b in range(0, stages - 1, 2)}
     costs = pipeline(stages, crossing, forward, step=step)
     least = score.bound(costs, micro_batches)
-    for trial in score.trials(costs, workload(), micro_batches, (micro_batches,) * stages):
+    for trial in score.trials(
+        costs, workload(schedule="Auto"), micro_batches, (micro_batches,) * stages
+    ):
         assert replay(trial.ready, costs, replicas).period >= least - 1e-9
 
 
@@ -105,8 +112,8 @@ def test_no_order_with_weight_gradients_apart_beats_their_bound(stages, micro_ba
     )
     least = score.bound(costs, micro_batches, is_split=True)
     room = (micro_batches,) * stages
-    tried = score.trials(costs, workload(), micro_batches, room)
-    for trial in (*tried, *score.finishing(costs, workload(), micro_batches, room)):
+    tried = score.trials(costs, workload(schedule="Auto"), micro_batches, room)
+    for trial in (*tried, *score.finishing(costs, workload(schedule="Auto"), micro_batches, room)):
         assert replay(trial.ready, costs, 1).period >= least - 1e-9
 
 

@@ -40,6 +40,7 @@ def test_an_iteration_meets_the_bound_where_memory_allows_the_warm_up(
     assert geopipe(costs, enough, micro_batches) == order
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("latency", [2, 3, 4, 5, 6])
 def test_the_bubble_cut_from_96_micro_batches_on(latency):
     costs = cut_twice(latency, 1)
@@ -47,6 +48,7 @@ def test_the_bubble_cut_from_96_micro_batches_on(latency):
 
 
 @pytest.mark.no_cover
+@pytest.mark.figures
 def test_a_split_backward_cuts_more_in_the_same_memory_and_more_in_more():
     costs = cut_twice(3, 1)
     memory = max(checks.peak_in_flight(geopipe(costs, [64] * 8, 64)))

@@ -83,6 +83,7 @@ def test_where_memory_is_tight_it_finds_the_optimum(cap, optimum):
     assert measured(order, costs)[0] == optimum
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("case", cases()[:: 1 if THOROUGH else 5])
 def test_of_fifty_small_cases_none_is_2_percent_above_the_bound(case):
     costs = costs_of(case)
@@ -90,6 +91,7 @@ def test_of_fifty_small_cases_none_is_2_percent_above_the_bound(case):
     assert measured(order, costs)[0] <= 1.02 * case["bound"]
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize(("cap", "least"), [(14, 0.81), (20, 0.87)])
 def test_of_the_bubble_that_two_far_boundaries_make_in_1f1b_it_cuts_most(cap, least):
     """GeoPipe's warm-up with the backward whole holds 14 there; 20 is more."""
@@ -98,6 +100,7 @@ def test_of_the_bubble_that_two_far_boundaries_make_in_1f1b_it_cuts_most(cap, le
     assert 1 - ratio(greedy(costs, 64, [cap] * 8), costs) / plain >= least
 
 
+@pytest.mark.figures
 def test_in_the_memory_of_zb_2p_it_has_no_more_bubble():
     costs = profiled(8, 18522, 18086, 9337, 601)
     theirs = zb_2p(costs, 24)

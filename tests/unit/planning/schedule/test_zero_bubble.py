@@ -50,6 +50,7 @@ def held_in_eighths(row):
     return most
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"p{row['p']}-m{row['m']}")
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.no_cover  # traced these take several times as long, and others cover the code
