@@ -106,4 +106,5 @@ def _beyond_number(schema: Schema) -> Iterator[tuple[Any, str]]:
     elif least is not None:
         yield least - 1, f"should be greater than or equal to {least}"
     if most is not None:
-        yield most + 1, f"should be less than or equal to {most}"
+        written = f"{most:g}" if isinstance(most, float) else str(most)  # as Go prints it
+        yield most + 1, f"should be less than or equal to {written}"

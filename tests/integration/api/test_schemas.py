@@ -238,7 +238,9 @@ def test_managed_by_cannot_change(server: ControlPlane) -> None:
 
 
 def test_defaults_are_filled_in(server: ControlPlane) -> None:
-    server.apply(manifests.training_job("defaults"))
+    job = manifests.training_job("defaults")
+    del job["spec"]["schedule"]
+    server.apply(job)
     spec = server.get("gtj", "defaults")["spec"]
     assert spec["managedBy"] == "geotrain.io/controller"
     assert spec["placement"] == {
@@ -247,7 +249,7 @@ def test_defaults_are_filled_in(server: ControlPlane) -> None:
         "stages": [],
         "objective": "Throughput",
     }
-    assert spec["schedule"] == {"policy": "Auto", "recompute": True}
+    assert spec["schedule"] == {"policy": "Auto", "recompute": True, "earlyRecompute": False}
     assert spec["failurePolicy"] == {"maxRestarts": 3, "podFailure": "RestartGang"}
     assert spec["network"]["connections"] == "auto"
 
