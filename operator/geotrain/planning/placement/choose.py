@@ -26,13 +26,17 @@ from geotrain.units import Seconds, format_bytes, format_duration
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A placement with its costs, the micro-batches of a replica, and the room for them."""
+    """A placement with its costs, the micro-batches of a replica, and the room for them.
+
+    No pattern has a shorter iteration than ``bound``, and no order that is made than ``least``.
+    """
 
     placement: Placement
     micro_batches: int
     costs: costs.Costs
     room: tuple[int, ...]
     bound: Seconds
+    least: Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,8 @@ class _Search:
         """Replay a candidate's orders as long as one may still be the best."""
         at_best = self._score(candidate, candidate.bound)
         if self._is_beaten(at_best):
-            self._lose(at_best, candidate, "", candidate.bound, is_bound=True)
+            least = candidate.least
+            self._lose(self._score(candidate, least), candidate, "", least, is_bound=True)
             return
         runner = Runner(self.engine, candidate.costs, candidate.placement.data)
         ranked: list[tuple[Score, int, score.Trial, Seconds]] = []
@@ -264,8 +269,9 @@ class _Search:
         micro_batches = workload.micro_batches(placement.data)
         room = score.caps(cost, workload, micro_batches)
         may_split = workload.schedule in score.FINISHED_BY
-        bound = score.bound(cost, micro_batches, is_split=may_split)
-        return _Candidate(placement, micro_batches, cost, room, bound)
+        bound = score.bound(cost, micro_batches)
+        least = score.bound(cost, micro_batches, is_split=True) if may_split else bound
+        return _Candidate(placement, micro_batches, cost, room, bound, least)
 
     def _has_room(self, candidate: _Candidate) -> bool:
         stage = next((s for s, room in enumerate(candidate.room) if room < 1), None)
@@ -391,6 +397,8 @@ def _jitter_note(jitter: Jitter, slow: Seconds, chosen: _Replayed, steady: _Repl
 
 def _why(rank: Score, best: Score, prefix: str, workload: Workload) -> str:
     """How much worse, in what decides: "12 % slower", "at best 3 % dearer"."""
+    if rank < best:
+        return "none of its patterns is as good as the best one's"
     words = ("slower", "dearer") if workload.objective == "Throughput" else ("dearer", "slower")
     for value, least, word in zip(rank, best, words, strict=True):
         if value > least * (1 + 1e-9):

@@ -219,6 +219,9 @@ def test_ties_say_that_they_are_ties():
         "at best no better, and it comes later in the fixed order"
     )
     assert choose._why((1.0, 2.0), (1.0, 0.0), "", workload()) == "infinitely dearer"
+    assert choose._why((0.9, 0.0), (1.0, 0.0), "at best ", workload()) == (
+        "none of its patterns is as good as the best one's"
+    )
 
 
 @given(
