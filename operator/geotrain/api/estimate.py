@@ -55,9 +55,13 @@ def slowest(accelerators: Sequence[str]) -> Accelerator:
     return min(known, key=lambda one: (one.peak * one.matrix_share, one.name))
 
 
+def state_bytes(dtype: str) -> memory.StateBytes:
+    """What a weight of that type takes in training."""
+    return memory.SINGLE if DTYPE_BYTES[dtype] == memory.SINGLE.weight else memory.MIXED
+
+
 def training_profile(shape: Shape, accelerator: Accelerator) -> Profile:
     """Costs of every layer on a tensor-parallel group of an accelerator."""
-    size = DTYPE_BYTES[shape.dtype]
     decoder = shapes.Shape(
         layers=shape.layers,
         hidden=shape.hidden,
@@ -65,11 +69,10 @@ def training_profile(shape: Shape, accelerator: Accelerator) -> Profile:
         sequence=shape.sequence,
         vocabulary=shape.vocabulary,
         micro_batch=shape.micro_batch,
-        value_bytes=size,
+        value_bytes=DTYPE_BYTES[shape.dtype],
         fused=True,
     )
-    state = memory.SINGLE if size == memory.SINGLE.weight else memory.MIXED
-    training = Training(tensor=shape.tensor, state=state)
+    training = Training(tensor=shape.tensor, state=state_bytes(shape.dtype))
     return layers.profile(decoder, accelerator, training, VTRAIN.node)
 
 

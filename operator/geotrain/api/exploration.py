@@ -270,7 +270,7 @@ def job_shape(job: GeoTrainingJob) -> Shape:
     if model is None:
         raise InputError("spec.model: explore needs the model's shape; a profile does not say it")
     heads = max(1, model.hidden_size // estimate.HEAD_WIDTH)
-    size = estimate.DTYPE_BYTES[model.parameter_dtype]
+    state = estimate.state_bytes(model.parameter_dtype)
     return Shape(
         layers=model.layers,
         hidden=model.hidden_size,
@@ -279,14 +279,10 @@ def job_shape(job: GeoTrainingJob) -> Shape:
         heads=heads,
         key_value_heads=heads,
         vocabulary=model.vocabulary_size,
-        parameter_bytes=size,
-        gradient_bytes=size,
-        optimizer_bytes=_STATE_BYTES - 2 * size,
+        parameter_bytes=round(state.weight),
+        gradient_bytes=round(state.gradient),
+        optimizer_bytes=round(state.optimizer),
     )
-
-
-_STATE_BYTES: Final = 16
-"""Of a weight with its gradient and optimizer state, as in ``estimate``."""
 
 
 def _problem(read: ExplorationDocument) -> Problem:

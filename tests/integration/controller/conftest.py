@@ -1,5 +1,6 @@
 """Control planes for the controller's tests: a hub and two members with schedulers and kubelets."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,12 @@ import yaml
 from geotrain.adapters import credentials
 from geotrain.adapters.cluster import HttpCluster
 from geotrain.api import labels
+from geotrain.api.objects import CONFIG_MAPS, NAMESPACES, PODS, SERVICES
+from geotrain.errors import Conflict
+from geotrain.roles.controller.ports import Cluster
 from support import manifests
 from support.controlplane import ControlPlane
+from support.fakes import FakeCluster
 from support.world import CENTERS, GPU, profile, secret
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +27,38 @@ LINKS = (("dc-west", "dc-central"), ("dc-central", "dc-east"), ("dc-west", "dc-e
 def hub_plane(control_plane_factory):
     """One bare control plane."""
     return control_plane_factory()
+
+
+@pytest.fixture
+async def hub(hub_plane):
+    """Its API as the administrator sees it, with the namespace team-a."""
+    made = _api(hub_plane)
+    await _make_namespace(made)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=["fake", "real"])
+async def cluster(request):
+    """A cluster with the namespace team-a, in which nothing is left behind."""
+    is_fake = request.param == "fake"
+    made: Cluster = FakeCluster() if is_fake else _api(request.getfixturevalue("hub_plane"))
+    await _make_namespace(made)
+    yield made
+    for resource in (CONFIG_MAPS, PODS, SERVICES):
+        for each in await made.list(resource, "team-a"):
+            await made.delete(resource, "team-a", each["metadata"]["name"], grace=0)
+    await made.close()
+
+
+def _api(plane: ControlPlane) -> HttpCluster:
+    return HttpCluster(credentials.from_file(plane.kubeconfig))
+
+
+async def _make_namespace(cluster: Cluster) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    with contextlib.suppress(Conflict):
+        await cluster.create(NAMESPACES, namespace)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +78,7 @@ def planes(control_plane_factory):
 @pytest.fixture
 async def clusters(planes):
     """The planes' APIs as the administrator sees them."""
-    made = {n: HttpCluster(credentials.from_file(p.kubeconfig)) for n, p in planes.items()}
+    made = {name: _api(plane) for name, plane in planes.items()}
     yield made
     for each in made.values():
         await each.close()

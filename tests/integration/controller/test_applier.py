@@ -1,20 +1,16 @@
 """What a decision does to a real API server, and to the fake that stands for it elsewhere."""
 
-import contextlib
 import dataclasses
 from pathlib import Path
 
 import pytest
 
-from geotrain.adapters import credentials
 from geotrain.adapters.clock import SystemClock
-from geotrain.adapters.cluster import HttpCluster
-from geotrain.api.objects import CONFIG_MAPS, NAMESPACES, PODS, TRAINING_JOBS
-from geotrain.errors import Conflict, Invalid
+from geotrain.api.objects import CONFIG_MAPS, PODS, TRAINING_JOBS
+from geotrain.errors import Invalid
 from geotrain.roles.controller.apply import Applier, Target
 from geotrain.roles.controller.decision import HUB, Decision, Reference
 from support import manifests
-from support.fakes import FakeCluster
 
 pytestmark = pytest.mark.controlplane
 
@@ -30,23 +26,6 @@ ROUTER = {
     "metadata": {"name": "router", "namespace": "team-a", "annotations": {"kept": "yes"}},
     "spec": {"containers": [{"name": "main", "image": "example.com/none"}]},
 }
-
-
-@pytest.fixture(params=["fake", "real"])
-async def cluster(request):
-    if request.param == "fake":
-        made = FakeCluster()
-    else:
-        plane = request.getfixturevalue("hub_plane")
-        made = HttpCluster(credentials.from_file(plane.kubeconfig))
-    with contextlib.suppress(Conflict):
-        await made.create(
-            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
-        )
-    yield made
-    for resource, name in ((CONFIG_MAPS, "subject"), (PODS, "router")):
-        await made.delete(resource, "team-a", name, grace=0)
-    await made.close()
 
 
 @pytest.fixture
@@ -85,22 +64,15 @@ async def test_a_pod_that_went_is_not_missed(cluster, carry_out):
     pod = Reference.of(HUB, await cluster.create(PODS, ROUTER))
     await cluster.delete(PODS, "team-a", "router", grace=0)
     await carry_out(Decision(annotate={pod: {"geotrain.io/routes": "a1"}}))
-    await cluster.create(PODS, ROUTER)  # the fixture removes it
 
 
 @pytest.fixture
-async def jobs(hub_plane):
+async def jobs(hub_plane, hub):
     """An API server that knows GeoTrainingJobs."""
     hub_plane.kubectl("apply", "--server-side", "-f", str(CRD))
     hub_plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    made = HttpCluster(credentials.from_file(hub_plane.kubeconfig))
-    with contextlib.suppress(Conflict):
-        await made.create(
-            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
-        )
-    yield made
-    await made.delete(TRAINING_JOBS, "team-a", "gpt")
-    await made.close()
+    yield hub
+    await hub.delete(TRAINING_JOBS, "team-a", "gpt")
 
 
 async def test_a_job_that_was_made_anew_meanwhile_is_not_given_the_old_ones_status(jobs):

@@ -1,16 +1,11 @@
 """The promises of the port ``Cluster``, kept by the fake and by a real API server alike."""
 
 import asyncio
-import contextlib
 
 import pytest
 
-from geotrain.adapters import credentials
-from geotrain.adapters.cluster import HttpCluster
-from geotrain.api.objects import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, Change
+from geotrain.api.objects import CONFIG_MAPS, PODS, Change
 from geotrain.errors import ClusterError, Conflict, Invalid, NotFound
-from geotrain.roles.controller.ports import Cluster
-from support.fakes import FakeCluster
 
 pytestmark = pytest.mark.controlplane
 
@@ -34,24 +29,6 @@ def pod(name, gates=()):
             "schedulingGates": [{"name": gate} for gate in gates],
         },
     }
-
-
-@pytest.fixture(params=["fake", "real"])
-async def cluster(request):
-    if request.param == "fake":
-        made: Cluster = FakeCluster()
-    else:
-        plane = request.getfixturevalue("hub_plane")
-        made = HttpCluster(credentials.from_file(plane.kubeconfig))
-    with contextlib.suppress(Conflict):
-        await made.create(
-            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
-        )
-    yield made
-    for resource in (CONFIG_MAPS, PODS, SERVICES):
-        for each in await made.list(resource, "team-a"):
-            await made.delete(resource, "team-a", each["metadata"]["name"], grace=0)
-    await made.close()
 
 
 async def test_what_is_created_can_be_read_and_only_once_created(cluster):

@@ -213,8 +213,8 @@ class _Search:
         policy, candidate = self.workload.schedule, self.contenders[0].candidate
         if policy not in score.FINISHED_BY:
             return
-        made = list(
-            score.finishing(candidate.costs, self.workload, candidate.micro_batches, candidate.room)
+        made = score.finishing(
+            candidate.costs, self.workload, candidate.micro_batches, candidate.room
         )
         if policy != "Auto":
             self.contenders, self.lost = [], []

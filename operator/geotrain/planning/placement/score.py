@@ -1,4 +1,4 @@
-"""What a placement is worth: a bound that prunes, the orders to try, and the price.
+"""What a placement is worth: a bound that prunes, and the orders to try.
 
 A bound on the iteration, for any order of F and B. A stage starts after its first message came
 all the way, works M times, and its last gradient still goes all the way back; a hop carries the
@@ -16,14 +16,11 @@ next iteration; a stage still works M (F + I + W) in each.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
 
 from geotrain.errors import InputError
-from geotrain.model.plan import Order, Placement
-from geotrain.model.topology import Topology
+from geotrain.model.plan import Order
 from geotrain.model.workload import SchedulePolicy, Workload
-from geotrain.planning.placement.costing import Costing
-from geotrain.planning.schedule import checks
+from geotrain.planning.schedule import checks, geopipe
 from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.costs import Costs, StageCosts
 from geotrain.planning.schedule.greedy import greedy
@@ -31,9 +28,6 @@ from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
 from geotrain.planning.schedule.policies import POLICIES
 from geotrain.planning.schedule.timeline import Program, program
 from geotrain.units import Bytes, Seconds
-
-_ROUNDING = 1e-9
-
 
 MOST_ACTIONS_BY_ARRIVAL = 100_000
 """Actions of one replica beyond which no order by arrival is tried: a third of a second each."""
@@ -203,7 +197,7 @@ def _warm_ups(
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names and depths of warm-ups that differ: none, GeoPipe's rule, 1, 2, 4, …, all memory."""
     crossing = [b for b, hop in enumerate(costs.forward) if hop.crosses_wan]
-    wanted = {"Atlas": dict.fromkeys(crossing, 0), "Atlas +rule": _rule(costs, crossing)}
+    wanted = {"Atlas": dict.fromkeys(crossing, 0), "Atlas +rule": geopipe.extra_forwards(costs)}
     extra = 1
     while crossing and extra < micro_batches:
         wanted[f"Atlas +{extra}"] = dict.fromkeys(crossing, extra)
@@ -222,30 +216,11 @@ def _warm_ups(
 
 def rule(costs: Costs, room: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """1F1B as far as memory allows and, where it differs, with the warm-up of GeoPipe's rule."""
-    crossing = [b for b, hop in enumerate(costs.forward) if hop.crosses_wan]
     plain = atlas_depths(room, (0,) * len(room))
     yield "Atlas", plain
-    if crossing:
-        ahead = atlas_depths(room, warm_up(len(room), _rule(costs, crossing)))
-        if ahead != plain:
-            yield "Atlas +rule", ahead
-
-
-def _rule(costs: Costs, crossing: Sequence[int]) -> dict[int, int]:
-    """GeoPipe's warm-up for each boundary: ceil(2 (latency + transfer) / (F + B))."""
-    work = max(stage.forward + stage.backward for stage in costs.stages)
-    ways = {b: (costs.forward[b], costs.backward[b]) for b in crossing}
-    return {
-        b: ceil(sum(hop.occupancy + hop.delay for hop in way) / work - _ROUNDING) if work else 0
-        for b, way in ways.items()
-    }
-
-
-def price(
-    topology: Topology, workload: Workload, placement: Placement, iteration: Seconds
-) -> float:
-    """What one iteration costs: GPU time, and bytes that leave a data centre."""
-    return Costing(topology, workload).price(placement, iteration)
+    ahead = geopipe.depths(costs, room)
+    if ahead != plain:
+        yield "Atlas +rule", ahead
 
 
 def order_of(ready: Program) -> Order:

@@ -10,6 +10,7 @@ from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology
 from geotrain.planning.placement import candidates, choose, score
+from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule import balance, checks, costs, timeline
 from geotrain.planning.schedule.compiled import PLAIN
 from support.planning import links, placement, profile, topology, workload
@@ -267,5 +268,5 @@ def _all_scores(places, work):
         for trial in score.trials(cost, work, micro_batches, room):
             if isinstance(trial, score.Trial):
                 period = timeline.replay(trial.ready, cost, where.data).period
-                price = score.price(places, work, where, period)
+                price = Costing(places, work).price(where, period)
                 yield (period, price) if work.objective == "Throughput" else (price, period)

@@ -133,6 +133,6 @@ def test_price_counts_gpu_hours_and_bytes_that_leave():
         ("b", "a"): 16 * 10**9,
     }
     gpus = 3 * 2 * 2 * 2.0 + 1 * 2 * 2 * 1.0
-    assert score.price(places, work, where, 36.0) == pytest.approx(gpus * 0.01 + 2 * 16 * 0.5)
+    assert Costing(places, work).price(where, 36.0) == pytest.approx(gpus * 0.01 + 2 * 16 * 0.5)
     alone = topology({"a": 8})
-    assert score.price(alone, work, placement(("a", 4), data=2), 36.0) == 0.0
+    assert Costing(alone, work).price(placement(("a", 4), data=2), 36.0) == 0.0
