@@ -422,7 +422,7 @@ def _plan(workload: Workload, search: _Search, notes: tuple[str, ...]) -> Plan:
     sent = windows.traffic(replay, placement)
     waits = bubbles.bubbles(replay)
     ranks = [(s, r) for s in range(placement.stages) for r in range(placement.data)]
-    compute = tuple(replay.compute(stage, replica) for stage, replica in ranks)
+    compute = replay.computes()
     gpu_time = len(ranks) * replay.period
     winner = search.describe(best.candidate, best.trial.name, replay.period, "")
     return Plan(

@@ -39,7 +39,11 @@ FINISHED_BY: dict[SchedulePolicy, tuple[str, ...]] = {
     "Greedy": ("greedy",),
     "Auto": ("geopipe-split", "zb-1p", "greedy"),
 }
-"""What a schedule policy makes, action by action, once the placement is found with patterns."""
+"""What a schedule policy makes, action by action, once the placement is found with patterns.
+
+``Auto`` makes the first where a boundary crosses the wide area, else the second: GeoPipe tries all
+that ZeroBubble tries, and its own warm-ups, which without a crossing are 1F1B's.
+"""
 
 MOST_ACTIONS_MADE = 30_000
 """Actions of one replica up to which ``Auto`` makes such orders: about a second for all."""
@@ -138,7 +142,10 @@ def finishing(
     if policy == "Auto" and 3 * len(costs.stages) * micro_batches > MOST_ACTIONS_MADE:
         return
     made: list[Order] = []
+    needless = "zb-1p" if any(hop.crosses_wan for hop in costs.hops) else "geopipe-split"
     for name in FINISHED_BY.get(policy, ()):
+        if policy == "Auto" and name == needless:
+            continue
         try:
             if name == "greedy" and made:  # its rivals need not be made twice
                 order = greedy(costs, micro_batches, room, others=made)

@@ -15,12 +15,16 @@ _LEAST = 1e-9
 
 def bubbles(timeline: Timeline) -> tuple[Bubble, ...]:
     """The bubbles of every rank, by rank and time."""
-    return tuple(
-        Bubble(device * timeline.replicas + replica, begin, end)
-        for device in range(timeline.program.devices)
-        for replica in range(timeline.replicas)
-        for begin, end in _gaps(_busy(timeline, device, replica), timeline.period)
-    )
+    found: list[Bubble] = []
+    for device in range(timeline.program.devices):
+        lanes = [
+            tuple(_gaps(_busy(timeline, device, lane), timeline.period))
+            for lane in range(timeline.lanes)
+        ]
+        for replica in range(timeline.replicas):
+            rank = device * timeline.replicas + replica
+            found += (Bubble(rank, *gap) for gap in lanes[timeline.lane(replica)])
+    return tuple(found)
 
 
 def busy_seconds(timeline: Timeline) -> Seconds:

@@ -93,6 +93,10 @@ class Timeline:
     steps: tuple[tuple[Seconds, Seconds], ...]
     period: Seconds
 
+    def lane(self, replica: int) -> int:
+        """A replica's own lane, or that of the replayed one that stands for it."""
+        return min(replica, self.lanes - 1)
+
     def compute(self, device: int, replica: int) -> tuple[Interval, ...]:
         """The actions of one rank, in order."""
         found = []
@@ -101,6 +105,14 @@ class Timeline:
             begin = end - self.costs.seconds(action.kind, action.stage)
             found.append(Interval(str(action), begin, end))
         return tuple(found)
+
+    def computes(self) -> tuple[tuple[Interval, ...], ...]:
+        """The actions of every rank; ranks that are alike share theirs."""
+        lanes = [
+            [self.compute(device, lane) for lane in range(self.lanes)]
+            for device in range(self.program.devices)
+        ]
+        return tuple(row[self.lane(replica)] for row in lanes for replica in range(self.replicas))
 
     def transfers(self, hop: int, replica: int) -> tuple[Interval, ...]:
         """The messages of one replica over one hop: when their bytes are on the wire."""
@@ -117,8 +129,7 @@ class Timeline:
         return tuple(found)
 
     def _at(self, times: Sequence[Seconds], action: int, replica: int) -> Seconds:
-        """A replica's own time, or that of the replayed one that stands for it."""
-        return float(times[action * self.lanes + min(replica, self.lanes - 1)])
+        return float(times[action * self.lanes + self.lane(replica)])
 
 
 _SENDS = {

@@ -19,7 +19,7 @@ Source: Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), sections
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
-from itertools import chain
+from itertools import chain, islice
 
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.bubbles import longest_span, makespan
@@ -37,6 +37,11 @@ weight gradients need 32 h of them (arXiv 2401.10241, table 1): 37 % at h = 2304
 """
 
 _REPLAYED = 3
+
+LISTED = 300_000
+"""Actions that all lists of one order together may schedule, some two seconds; at least four."""
+
+_FEWEST_LISTS = 4
 
 _VARIANTS = (
     (1, 0, 0.0, False),
@@ -100,9 +105,12 @@ def _best_of(
     memory: Memory,
     more: Iterable[tuple[int, ...]] = (),
 ) -> Order:
+    actions = max(1, 3 * len(costs.stages) * micro_batches)
+    # Where memory is tight many variants are the same one.
+    variants = dict.fromkeys(_variants(len(costs.stages), memory.caps, more))
     listed = (
         list_schedule(costs, memory, micro_batches, rules)
-        for rules in _variants(len(costs.stages), memory.caps, more)
+        for rules in islice(variants, max(_FEWEST_LISTS, LISTED // actions))
     )
     built = built_in_rounds(costs, memory, micro_batches)
     return best(costs, chain(listed, built))
@@ -111,11 +119,11 @@ def _best_of(
 def _variants(
     stages: int, room: tuple[int, ...], more: Iterable[tuple[int, ...]]
 ) -> Iterator[Rules]:
-    """Depths with a slope, 1 as in 1F1B, and all that memory holds; never above that."""
+    """What is asked for, all that memory holds, and depths with a slope; never above memory."""
+    for wanted in more:
+        yield Rules(tuple(map(min, wanted, room)), True)
+    for patience in (0.0, 1.0):
+        yield Rules(room, True, patience)
     for slope, extra, patience, alternate in _VARIANTS:
         sloping = (slope * (stages - s) - (slope - 1) + extra for s in range(stages))
         yield Rules(tuple(map(min, sloping, room)), alternate, patience)
-    for patience in (0.0, 1.0):
-        yield Rules(room, True, patience)
-    for wanted in more:
-        yield Rules(tuple(map(min, wanted, room)), True)

@@ -101,6 +101,14 @@ def test_auto_makes_orders_that_run_weight_gradients_apart():
     assert {action.kind for row in found.order for action in row} >= {"F", "I", "W"}
 
 
+def test_auto_makes_geopipes_orders_across_the_wide_area_and_zero_bubbles_else():
+    across = plan(topology({"a": 4, "b": 4}), data=2, global_batch=16, schedule="Auto")
+    inside = plan(topology({"a": 8}), data=2, global_batch=16, schedule="Auto")
+    made = {"GeoPipe split", "ZeroBubble", "Greedy"}
+    assert {each.schedule for each in across.alternatives} & made == {"GeoPipe split", "Greedy"}
+    assert {each.schedule for each in inside.alternatives} & made == {"ZeroBubble", "Greedy"}
+
+
 def test_auto_makes_no_orders_of_very_long_iterations(monkeypatch):
     monkeypatch.setattr(score, "MOST_ACTIONS_MADE", 3 * 4 * 8 - 1)
     found = plan(topology({"a": 4, "b": 4}), data=2, global_batch=16, schedule="Auto")

@@ -136,3 +136,34 @@ def test_a_weight_gradient_that_would_delay_a_message_needs_patience():
         ["0F0", "0F1", "0I0", "0I1", "0W0", "0W1"],
         ["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"],
     ]
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """The rules of every list that is made."""
+    rules_of_all = []
+
+    def spy(costs, memory, micro_batches, rules):
+        rules_of_all.append(rules)
+        return list_schedule(costs, memory, micro_batches, rules)
+
+    monkeypatch.setattr("geotrain.planning.schedule.zero_bubble.list_schedule", spy)
+    return rules_of_all
+
+
+def test_a_long_iteration_is_listed_in_fewer_ways(monkeypatch, listed):
+    costs = Uniform(1.0, 1.0, 1.0, 0.2).costs(layouts.one_stage_each(4))
+    many = zero_bubble(costs, (6,) * 4, 8)
+    assert len(listed) > 4
+    listed.clear()
+    monkeypatch.setattr("geotrain.planning.schedule.zero_bubble.LISTED", 0)
+    few = zero_bubble(costs, (6,) * 4, 8, depths=[(5, 4, 3, 2)])
+    assert len(listed) == 4
+    assert listed[0].depths == (5, 4, 3, 2)
+    checks.require_sound(few, (6,) * 4)
+    assert ratio(many, costs) <= ratio(few, costs)
+
+
+def test_variants_that_memory_makes_equal_are_listed_once(listed):
+    zero_bubble(Uniform(1.0, 1.0, 1.0).costs(layouts.one_stage_each(3)), (1,) * 3, 4)
+    assert len(listed) == len(set(listed)) > 0
