@@ -26,7 +26,7 @@ venv: $(VENV)/.stamp ## Make .venv from the lock file
 
 lock: ## Renew requirements.lock and requirements-dev.lock from pyproject.toml
 	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra fast -o requirements.lock pyproject.toml
-	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra dev --extra fast -o requirements-dev.lock pyproject.toml
+	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra dev --extra fast --extra optimal -o requirements-dev.lock pyproject.toml
 
 fmt: venv ## Format the code
 	@$(VENV)/bin/ruff format .
