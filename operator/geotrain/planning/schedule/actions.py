@@ -5,6 +5,10 @@ row a rank, one cell a step, an empty cell is a step in which the rank waits, an
 ``(0F7;7B3)OVERLAP_F_B`` is a pair that runs overlapped. Older PyTorch wrote ``B`` for the
 input-gradient half and ``BW`` for the whole backward; a table without ``I`` that has ``BW``, or
 ``B`` and ``W`` of one micro-batch, is read and written back that way (``Table.legacy``).
+
+PyTorch's runtime adds cells about sharded parameters and about sends that it waits for
+(``1UNSHARD``, ``1REDUCE_GRAD``, ``1WAIT_SEND_F0``, …). They say nothing of the order of compute and
+messages, and are read as steps in which the rank waits.
 """
 
 import re
@@ -19,6 +23,7 @@ Cell = tuple[Action, ...]
 COMPUTE = (Kind.FORWARD, Kind.BACKWARD, Kind.INPUT_GRADIENT, Kind.WEIGHT_GRADIENT)
 
 _ACTION = re.compile(r"([0-9]{1,6})(SEND_F|RECV_F|SEND_B|RECV_B|BW|[FBIW])([0-9]{1,6})")
+_ASIDE = re.compile(r"[0-9]{1,6}((UN|RE)SHARD|(WAIT_)?REDUCE_GRAD|WAIT_SEND_[FB][0-9]{1,6})")
 _OVERLAP = re.compile(r"\(([^();]+);([^();]+)\)OVERLAP_F_B")
 _WHOLE_BACKWARD = "BW"
 _TO_LEGACY = {Kind.INPUT_GRADIENT: "B", Kind.BACKWARD: _WHOLE_BACKWARD}
@@ -50,23 +55,21 @@ def parse_action(text: str, place: str = "action", *, legacy: bool = False) -> A
 def parse_table(text: str) -> Table:
     """Read a schedule. Raises InputError with the line and column of the first bad cell."""
     cells = [line.split(",") for line in text.splitlines()]
-    if not any(cell.strip() for row in cells for cell in row):
-        raise InputError("the schedule is empty; give one row a stage, like 0F0,0B0")
     words = {(s, w, m) for row in cells for cell in row for s, w, m in _ACTION.findall(cell)}
     legacy = not any(word == Kind.INPUT_GRADIENT for _, word, _ in words) and any(
         word == _WHOLE_BACKWARD or (word == Kind.BACKWARD and (stage, "W", number) in words)
         for stage, word, number in words
     )
-    return Table(
+    rows = tuple(
         tuple(
-            tuple(
-                _parse_cell(cell, f"line {line} cell {column}", legacy)
-                for column, cell in enumerate(row, start=1)
-            )
-            for line, row in enumerate(cells, start=1)
-        ),
-        legacy,
+            _parse_cell(cell, f"line {line} cell {column}", legacy)
+            for column, cell in enumerate(row, start=1)
+        )
+        for line, row in enumerate(cells, start=1)
     )
+    if not any(cell for row in rows for cell in row):
+        raise InputError("the schedule is empty; give one row a stage, like 0F0,0B0")
+    return Table(rows, legacy)
 
 
 def format_table(table: Table) -> str:
@@ -129,7 +132,7 @@ def compute_only(order: Order) -> Order:
 
 def _parse_cell(cell: str, place: str, legacy: bool) -> Cell:
     text = cell.strip()
-    if not text:
+    if not text or _ASIDE.fullmatch(text):
         return ()
     overlap = _OVERLAP.fullmatch(text)
     parts = overlap.groups() if overlap else (text,)

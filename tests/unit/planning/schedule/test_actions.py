@@ -54,7 +54,7 @@ def test_overlapped_pairs_share_a_cell_and_empty_cells_are_kept():
     assert not table.legacy
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", ",,\n,"])
+@pytest.mark.parametrize("text", ["", "0UNSHARD,0REDUCE_GRAD", "\n\n", ",,\n,"])
 def test_an_empty_schedule_is_refused(text):
     with pytest.raises(InputError, match="the schedule is empty"):
         actions.parse_table(text)
@@ -63,6 +63,13 @@ def test_an_empty_schedule_is_refused(text):
 def test_a_bad_cell_is_named_by_line_and_column():
     with pytest.raises(InputError, match="line 2 cell 3: 'nonsense' is no action"):
         actions.parse_table("0F0,0B0\n1F0,,nonsense\n")
+
+
+def test_what_a_runtime_adds_about_sharding_and_sends_is_read_as_waiting():
+    rows = ["0UNSHARD,0F0,0SEND_F0,0WAIT_SEND_F0,0B0,0REDUCE_GRAD,0WAIT_REDUCE_GRAD,0RESHARD"]
+    rows += ["1RECV_F0,1F0,1B0,1SEND_B0,1WAIT_SEND_B0"]
+    order = actions.compute_only(actions.read_order("\n".join(rows)))
+    assert [[str(action) for action in row] for row in order] == [["0F0", "0B0"], ["1F0", "1B0"]]
 
 
 @given(st.integers(1, 5), st.integers(1, 6))
