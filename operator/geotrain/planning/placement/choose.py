@@ -182,10 +182,10 @@ class _Search:
         if least >= than.score:
             return least
         runner = Runner(self.engine, candidate.costs, candidate.placement.data)
-        return min(
-            self._score(candidate, runner.pattern(depths, candidate.micro_batches, exact=False))
-            for _, depths in score.rule(candidate.costs, candidate.room)
-        )
+        count, room = candidate.micro_batches, candidate.room
+        few = score.few(candidate.costs, self.workload, count, room)
+        periods = (runner.pattern(depths, count, exact=False) for _, depths in few)
+        return min((self._score(candidate, period) for period in periods), default=than.score)
 
     def consider(self, candidate: _Candidate) -> None:
         """Replay a candidate's orders as long as one may still be the best."""

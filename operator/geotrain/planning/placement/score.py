@@ -221,6 +221,18 @@ def _warm_ups(
         yield "Atlas +memory", full
 
 
+def few(
+    costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The one or two patterns that tell what a placement is worth: the rule, or the policy's."""
+    if workload.schedule not in ("GPipe", "OneFOneB"):
+        yield from rule(costs, room)
+        return
+    for name, depths in patterns(costs, workload, micro_batches, room):
+        if isinstance(fitted(name, depths, micro_batches, room), Trial):
+            yield name, depths
+
+
 def rule(costs: Costs, room: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """1F1B as far as memory allows and, where it differs, with the warm-up of GeoPipe's rule."""
     plain = atlas_depths(room, (0,) * len(room))

@@ -2,8 +2,8 @@
 
 All links are made faster by one factor, with what a pod pair reaches; round trips stay. The factor
 is found by bisection over replays: is there then a placement over two data centres that beats the
-best one of today? Within two per cent, for 1F1B and the warm-up of GeoPipe's rule; None where the
-factor would exceed a thousand.
+best one of today? Within two per cent, for 1F1B and the warm-up of GeoPipe's rule, or the one
+pattern that the policy names; None where the factor would exceed a thousand.
 """
 
 from dataclasses import dataclass, replace
@@ -100,7 +100,7 @@ def _winner(
         if min(room) < 1 or bound >= best:
             continue
         runner = Runner(engine, costs, placement.data)
-        for _, depths in score.rule(costs, room):
+        for _, depths in score.few(costs, workload, micro_batches, room):
             found = costing.score(placement, runner.pattern(depths, micro_batches, exact=False))
             if found < best and runner.has_turns:
                 found = costing.score(placement, runner.pattern(depths, micro_batches, exact=True))

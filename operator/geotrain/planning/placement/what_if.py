@@ -6,7 +6,7 @@ one replica, with the others' turns as gaps, or with ``exact`` of all of them. `
 closer, at more orders of fewer placements.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from geotrain.model.plan import Placement
@@ -78,24 +78,13 @@ def _best(
         return None
     best: tuple[Seconds, str] | None = None
     exactly = exact and runner.has_turns
-    for name, depths in _patterns(costs, workload, micro_batches, room):
+    for name, depths in score.few(costs, workload, micro_batches, room):
         period = runner.pattern(depths, micro_batches, exact=False)
         if exactly and (best is None or period < best[0]):
             period = runner.pattern(depths, micro_batches, exact=True)
         if best is None or period < best[0]:
             best = period, name
     return best
-
-
-def _patterns(
-    costs: Costs, workload: Workload, micro_batches: int, room: tuple[int, ...]
-) -> Iterator[tuple[str, tuple[int, ...]]]:
-    if workload.schedule not in ("GPipe", "OneFOneB"):
-        yield from score.rule(costs, room)
-        return
-    for name, depths in score.patterns(costs, workload, micro_batches, room):
-        if isinstance(score.fitted(name, depths, micro_batches, room), score.Trial):
-            yield name, depths
 
 
 def _outcome(

@@ -24,9 +24,11 @@ def rate(sentence):
     return float(text[:-1]) * {"M": 1e6, "G": 1e9}[text[-1]]
 
 
+@pytest.mark.parametrize("policy", ["Atlas", "GPipe"])
 @pytest.mark.parametrize("pod", [None, 5e6])
-def test_the_rate_from_which_on_a_second_data_centre_pays_is_the_one_that_makes_it_win(pod):
-    slow = found(places(20e6, per_pod_capacity=pod))
+def test_the_rate_from_which_on_a_second_data_centre_pays_is_the_one_that_makes_it_win(pod, policy):
+    work = replace(WORK, schedule=policy)
+    slow = found(places(20e6, per_pod_capacity=pod), work)
     assert len(slow.placement.segments) == 1
     (note,) = slow.notes
     assert note.startswith("one data centre is best; b as a second would pay, with 2 replicas")
@@ -35,7 +37,8 @@ def test_the_rate_from_which_on_a_second_data_centre_pays_is_the_one_that_makes_
 
     def at(factor):
         scaled = pays * factor
-        return found(places(scaled * 20e6 / (pod or 20e6), per_pod_capacity=pod and scaled))
+        faster = places(scaled * 20e6 / (pod or 20e6), per_pod_capacity=pod and scaled)
+        return found(faster, work)
 
     assert len(at(1.01).placement.segments) == 2
     assert at(1.01).notes == ()
