@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import traceback
+from dataclasses import replace
 
 import torch
 
@@ -16,7 +17,7 @@ from .profile import ProfileError
 from .rendezvous import RendezvousError
 from .reports import Reports
 from .schedule import ScheduleError
-from .settings import Place, SettingsError
+from .settings import RECOMPUTE, Place, SettingsError
 from .stopping import EXIT_CODE, Stopping, leave
 
 _USER_ERRORS = (SettingsError, ScheduleError, ProfileError, RendezvousError)
@@ -28,6 +29,8 @@ def run(stopping: Stopping) -> int:
     torch.set_num_threads(1)  # the tensors are tiny, and many ranks may share a core
     try:
         place = Place.from_environment(os.environ)
+        if options.recompute:
+            place = replace(place, recompute=options.recompute)
         layers = options.layers or place.stages
         shape = Shape(layers, options.hidden, options.sequence, options.vocabulary, options.seed)
         train = reference.train if options.single_process else rank.train
@@ -50,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--iterations", type=int, default=100, help="train up to this many iterations")
     add("--profile", help="costs of the layers (default: /etc/geotrain/profile.json, if there)")
-    add("--no-recompute", dest="recompute", action="store_false", help="keep all activations")
+    add("--recompute", choices=RECOMPUTE, help="activations (default: GEOTRAIN_RECOMPUTE, late)")
     add("--checkpoint-dir", help="write checkpoints there, and resume from them")
     add("--checkpoint-every", type=int, default=10, metavar="ITERATIONS")
     add("--log", help="append the lines of standard output to this file")

@@ -26,9 +26,10 @@ from .messages import BACKWARD, FORWARD
 from .model import Shape
 from .profile import StageProfile
 from .reports import Trace
+from .schedule import BACKWARD as BACKWARD_KIND
 from .schedule import FORWARD as FORWARD_KIND
-from .schedule import WEIGHT_GRADIENT, Action, Schedule
-from .settings import Place
+from .schedule import INPUT_GRADIENT, WEIGHT_GRADIENT, Action, Schedule
+from .settings import EARLY, Place
 from .stage import Stage
 from .transport import Transport
 
@@ -79,6 +80,8 @@ class Engine:
         """
         for position, action in enumerate(self._row):
             self._mailroom.check()
+            if self._place.recompute == EARLY and action.kind in (BACKWARD_KIND, INPUT_GRADIENT):
+                self._recompute(number, action)
             received = self._receive(position, number, action)
             if position == 0:
                 self._job.progress.iteration(number)
@@ -90,6 +93,16 @@ class Engine:
         """Wait until everything that was sent has left this host."""
         self._sent.watch("sent", Through(), None)
         self._mailroom.take("sent")
+
+    def _recompute(self, number: int, action: Action) -> None:
+        """Run what the action does before it needs its gradient."""
+        job, sample = self._job, self._place.first_sample(number, action.micro_batch)
+        seconds = job.profile.early if job.profile else 0.0
+        job.progress.computing(str(action), seconds)
+        job.device.start(str(action), seconds)
+        job.stage.recompute(action.micro_batch, sample)
+        job.stage.synchronize()
+        job.device.finish()
 
     def _compute(self, number: int, action: Action, received: Tensor | None) -> Tensor | None:
         """Compute for real while the accelerator is held; the longer of the two counts."""

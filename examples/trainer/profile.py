@@ -2,7 +2,7 @@
 
 forward            the sum over the stage's layers
 input gradient     the sum, and the recompute where activations are recomputed: the forward again,
-                   or what the profile says
+                   or what the profile says; less what runs early
 weight gradient    the sum
 backward           input gradient + weight gradient
 """
@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate, product
+from functools import partial
 from typing import Any
 
 from .schedule import BACKWARD, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from .settings import EARLY, NONE, Place
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
@@ -30,76 +31,91 @@ class ProfileError(Exception):
 
 
 @dataclass(frozen=True)
+class Layer:
+    """Seconds of a layer's parts, and the bytes of its activations."""
+
+    forward: float
+    input_gradient: float
+    weight_gradient: float
+    recompute: float
+    step: float
+    activation: int
+
+
+@dataclass(frozen=True)
 class StageProfile:
-    """What one stage costs: seconds by kind of action, bytes of a message, the optimizer's step."""
+    """What one stage costs: seconds by kind of action, bytes of a message, the optimizer's step.
+
+    ``early`` are the seconds of a backward that come before its gradient, and not among the others.
+    """
 
     seconds: Mapping[str, float]
     boundary: int
     optimizer_step: float
+    early: float = 0.0
 
 
-def stage_profile(text: str, stage: int, stages: int, recompute: bool) -> StageProfile:
-    """Read the costs of ``stage`` out of a profile. Raises ProfileError."""
+def stage_profile(text: str, place: Place) -> StageProfile:
+    """Read the costs of a rank's stage out of a profile. Raises ProfileError."""
     try:
         document = json.loads(text)
         layers = _layers(document)
-        counts = split([round(sum(layer[:3]) * 1e12) + 1 for layer in layers], stages)
-        mine = layers[sum(counts[:stage]) : sum(counts[: stage + 1])]
-        forward, inputs, weights, again, steps = map(math.fsum, zip(*mine, strict=True))
+        mine = _stage(layers, place)
         boundary = _bytes(document["boundaryBytes"])
-        step = _duration(document.get("optimizerStep", "0s")) + steps
+        step = _duration(document.get("optimizerStep", "0s"))
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(f"the profile is wrong: {error!r}") from error
-    inputs += again if recompute else 0.0
+    total = partial(_total, mine)
+    again = total("recompute") if place.recompute != NONE else 0.0
+    early = (
+        math.fsum(layer.recompute for layer in _early(mine)) if place.recompute == EARLY else 0.0
+    )
+    inputs, weights = total("input_gradient") + again - early, total("weight_gradient")
     seconds = {
-        FORWARD: forward,
+        FORWARD: total("forward"),
         BACKWARD: inputs + weights,
         INPUT_GRADIENT: inputs,
         WEIGHT_GRADIENT: weights,
     }
-    return StageProfile(seconds, boundary, step)
+    return StageProfile(seconds, boundary, step + total("step"), early)
 
 
-def split(times: list[int], stages: int) -> tuple[int, ...]:
-    """How many consecutive layers each stage gets; ``times`` are whole, so that equals tie.
-
-    Raises ValueError with too few layers.
-    """
-    if len(times) < stages:
-        raise ValueError(f"{len(times)} layers cannot make {stages} stages")
-    sums = [0, *accumulate(times)]
-    limit = _least_slowest(sums, stages)
-    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
-    for _ in range(stages):
-        options: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
-        for begin, end in product(best, range(1, len(sums))):
-            time = sums[end] - sums[begin]
-            if begin < end and time <= limit:
-                squares, counts = best[begin]
-                options.setdefault(end, []).append((squares + time**2, (*counts, end - begin)))
-        best = {end: min(choices) for end, choices in options.items()}
-    return best[len(times)][1]
+def _stage(layers: list[Layer], place: Place) -> list[Layer]:
+    """The stage's layers: those of the plan, or as even a share as can be."""
+    if place.first_layer is not None:
+        begin, end = place.first_layer, place.first_layer + place.layers
+    else:
+        begin, end = (len(layers) * n // place.stages for n in (place.stage, place.stage + 1))
+    if not begin < end <= len(layers):
+        raise ValueError(f"{len(layers)} layers have no layers {begin} to {end - 1}")
+    return layers[begin:end]
 
 
-def _least_slowest(sums: list[int], stages: int) -> int:
-    """How long the slowest stage takes at least; ``sums`` are of the first layers' times."""
-    least = {0: 0}
-    for _ in range(stages):
-        ends = range(min(least) + 1, len(sums))
-        least = {
-            end: min(max(least[begin], sums[end] - sums[begin]) for begin in least if begin < end)
-            for end in ends
-        }
-    return least[len(sums) - 1]
+def _early(layers: list[Layer]) -> Iterator[Layer]:
+    """The last layers, as long as what they hold fits where one layer's activations do."""
+    room = max(layer.activation for layer in layers)
+    for layer in reversed(layers):
+        room -= layer.activation
+        if room < 0:
+            return
+        yield layer
 
 
-def _layers(document: Mapping[str, Any]) -> list[tuple[float, ...]]:
-    """Forward, both gradients, recompute and optimizer's step of every layer."""
-    names = ("forward", "inputGradient", "weightGradient", "recompute", "optimizerStep")
+def _total(layers: list[Layer], name: str) -> float:
+    return math.fsum(getattr(layer, name) for layer in layers)
+
+
+def _layers(document: Mapping[str, Any]) -> list[Layer]:
     return [
-        tuple(_duration(each[name]) for name in names)
+        Layer(
+            forward=_duration(entry["forward"]),
+            input_gradient=_duration(entry["inputGradient"]),
+            weight_gradient=_duration(entry["weightGradient"]),
+            recompute=_duration(entry.get("recompute", entry["forward"])),
+            step=_duration(entry.get("optimizerStep", "0s")),
+            activation=_bytes(entry.get("activationBytes", 0)),
+        )
         for entry in document["layers"]
-        for each in [{"recompute": entry["forward"], "optimizerStep": "0s", **entry}]
         for _ in range(int(entry.get("count", 1)))
     ]
 

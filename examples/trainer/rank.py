@@ -39,7 +39,7 @@ def train(
     if backend == "auto":
         backend = "nccl" if torch.cuda.is_available() else "gloo"
     device = "cuda" if backend == "nccl" else "cpu"
-    stage = Stage(place, shape, device, options.recompute)
+    stage = Stage(place, shape, device)
     checkpoints = Checkpoints(options.checkpoint_dir, place) if options.checkpoint_dir else None
 
     rendezvous = Rendezvous(place, options.timeout)
@@ -109,4 +109,4 @@ def _profile(options: argparse.Namespace, place: Place) -> StageProfile | None:
         text = Path(options.profile or _PROFILE).read_text(encoding="utf-8")
     except OSError as error:
         raise ProfileError(f"the profile cannot be read: {error}") from error
-    return stage_profile(text, place.stage, place.stages, options.recompute)
+    return stage_profile(text, place)

@@ -11,7 +11,7 @@ from .channels import Stopped
 from .model import Shape
 from .reports import Reports
 from .schedule import BACKWARD, FORWARD, Action
-from .settings import Place
+from .settings import NONE, Place
 from .stage import Stage
 
 
@@ -26,7 +26,14 @@ def train(
     # One replica that has the micro-batches of all: samples are numbered alike.
     micro_batches = place.micro_batches * place.data
     alone = replace(
-        place, rank=0, stage=0, replica=0, stages=1, data=1, micro_batches=micro_batches
+        place,
+        rank=0,
+        stage=0,
+        replica=0,
+        stages=1,
+        data=1,
+        micro_batches=micro_batches,
+        recompute=NONE,
     )
     stage = Stage(alone, shape)
     for number in range(options.iterations):

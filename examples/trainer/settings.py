@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+NONE, LATE, EARLY = RECOMPUTE = ("none", "late", "early")
+
 
 class SettingsError(Exception):
     """A variable is missing or wrong; the message names it and says what would be right."""
@@ -29,6 +31,13 @@ class Place:
     """Counts the gang's restarts, so that two lives of the job never meet in one store."""
     schedule: str | None
     """Path of the plan's CSV; None: no plan, so 1F1B."""
+    first_layer: int | None = None
+    """The stage's first layer in the profile; None: no plan, so layers are dealt out evenly."""
+    layers: int = 0
+    """How many of the profile's layers the stage has."""
+    recompute: str = LATE
+    """When activations are computed again: ``none`` (they are kept), ``late`` (when the gradient
+    has come) or ``early`` (before, while the rank waits for it)."""
 
     @property
     def world(self) -> int:
@@ -78,7 +87,25 @@ class Place:
             port=_number(environment, "MASTER_PORT", default=29500),
             attempt=_number(environment, "GEOTRAIN_ATTEMPT", default=0),
             schedule=environment.get("GEOTRAIN_SCHEDULE") or None,
+            **_layers(environment),
+            recompute=_recompute(environment),
         )
+
+
+def _layers(environment: Mapping[str, str]) -> dict[str, int]:
+    if "GEOTRAIN_LAYERS" not in environment:
+        return {}
+    return {
+        "first_layer": _number(environment, "GEOTRAIN_FIRST_LAYER", default=0),
+        "layers": _number(environment, "GEOTRAIN_LAYERS", least=1),
+    }
+
+
+def _recompute(environment: Mapping[str, str]) -> str:
+    text = environment.get("GEOTRAIN_RECOMPUTE", LATE)
+    if text not in RECOMPUTE:
+        raise SettingsError(f"GEOTRAIN_RECOMPUTE is {text!r}; give one of {', '.join(RECOMPUTE)}")
+    return text
 
 
 def _number(

@@ -14,19 +14,17 @@ from torch import Tensor
 from . import model
 from .model import Shape
 from .schedule import BACKWARD, FORWARD, INPUT_GRADIENT, Action
-from .settings import Place
+from .settings import NONE, Place
 
 
 class Stage:
     """A stage's module, the activations in flight and the optimizer."""
 
-    def __init__(
-        self, place: Place, shape: Shape, device: str = "cpu", recompute: bool = False
-    ) -> None:
+    def __init__(self, place: Place, shape: Shape, device: str = "cpu") -> None:
         self._place = place
         self._shape = shape
         self._device = device
-        self._recompute = recompute
+        self._recompute = place.recompute != NONE
         self._module = model.build(shape, place.stage, place.stages).to(device)
         self._parameters = list(self._module.parameters())
         self._optimizer = torch.optim.SGD(self._parameters, lr=0.1, momentum=0.9)
@@ -49,6 +47,10 @@ class Stage:
             return self._input_gradient(action.micro_batch, sample, received)
         self._weight_gradient(action.micro_batch)
         return None
+
+    def recompute(self, micro_batch: int, sample: int) -> None:
+        """Compute the activations of a micro-batch again, before its gradient has come."""
+        self._outputs[micro_batch] = self._run(self._inputs[micro_batch], sample)
 
     def gradients(self) -> Tensor:
         """Return all gradients of the iteration and the loss as one vector, to be all-reduced."""
@@ -117,9 +119,9 @@ class Stage:
         torch.autograd.backward(output, gradient, inputs=self._parameters)
 
     def _output(self, micro_batch: int, sample: int) -> Tensor:
-        if self._recompute:
-            return self._run(self._inputs[micro_batch], sample)
-        return self._outputs.pop(micro_batch)
+        if micro_batch in self._outputs:
+            return self._outputs.pop(micro_batch)
+        return self._run(self._inputs[micro_batch], sample)
 
     def _run(self, x: Tensor, sample: int) -> Tensor:
         """Return the stage's output; in the last stage the micro-batch's share of the loss."""

@@ -31,9 +31,11 @@ SCHEDULES = {
     [
         (3, 2, "1F1B", ()),
         (6, 2, "1F1B", ()),
-        (4, 2, "GPipe", ("--no-recompute",)),
+        (4, 2, "GPipe", ("--recompute", "none")),
         (4, 1, "with sends and receives", ("--layers", "6")),
-        (3, 2, "backward in halves", ("--no-recompute",)),
+        (3, 2, "backward in halves", ("--recompute", "none")),
+        (3, 2, "1F1B", ("--recompute", "early")),
+        (3, 1, "backward in halves", ("--recompute", "early")),
         (3, 1, "backward in halves", ("--receives-ahead", "1")),
     ],
 )

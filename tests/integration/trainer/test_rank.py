@@ -42,6 +42,31 @@ def test_the_accelerator_is_held_for_the_profiles_time(make_ranks, profile, acce
     assert min(line["seconds"] for line in ranks.lines(0)) >= 0.160
 
 
+def test_an_early_recompute_runs_while_the_rank_waits_for_its_gradient(
+    make_ranks, tmp_path, accelerator
+):
+    slow_last = [
+        {"forward": "10ms", "inputGradient": "10ms", "weightGradient": "10ms"},
+        {"forward": "60ms", "inputGradient": "60ms", "weightGradient": "60ms"},
+    ]
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps({"layers": slow_last, "boundaryBytes": "1000"}))
+    ranks = make_ranks(2, 1, 1)
+    ranks.start(
+        *("--iterations", "4", "--recompute", "early", "--profile", str(path)),
+        *("--trace", str(tmp_path / "trace")),
+        GEOTRAIN_ACCELERATOR=accelerator.path,
+        GEOTRAIN_JOB="team-a/gpt",
+    )
+    assert ranks.wait() == [0, 0], ranks.errors(0)
+    # the recompute counts, and it is over when the gradient comes: what follows takes 20 ms
+    assert accelerator.busy()["team-a_gpt_r0"]["training"] == pytest.approx(4 * 0.040, abs=1e-6)
+    lines = (tmp_path / "trace" / "actions-r0.jsonl").read_text().splitlines()
+    backwards = [line for line in map(json.loads, lines) if line["action"] == "0B0"]
+    assert len(backwards) == 4
+    assert 0.020 <= min(line["end"] - line["arrived"] for line in backwards) < 0.030
+
+
 def test_signals_tell_what_the_rank_does(make_ranks, profile, accelerator, tmp_path):
     path = str(tmp_path / "signal.sock")
     ranks = make_ranks(2, 1, 2)

@@ -1,6 +1,7 @@
 """Small pure parts: inputs as text, links, data centres, pods as observed, children."""
 
 import dataclasses
+import json
 import math
 
 import pytest
@@ -13,7 +14,7 @@ from geotrain.planning.placement.choose import choose
 from geotrain.roles.controller import datacenters, links
 from geotrain.roles.controller.apply import contains
 from geotrain.roles.controller.children import Gang, pod, surroundings
-from geotrain.roles.controller.children.config import profile_document
+from geotrain.roles.controller.children.config import config_map, profile_document
 from geotrain.roles.controller.children.discovery import endpoint_slices
 from geotrain.roles.controller.children.network import network_document
 from geotrain.roles.controller.children.policy import network_policy
@@ -46,6 +47,14 @@ def gang(**spec):
     cidrs = {name: (f"10.{100 + n}.0.0/16",) for n, name in enumerate(CENTERS)}
     planned = Planned(kept, plan, revision(made, plan))
     return Gang(made, planned, 3, cidrs, "example.com/geotrain:1", {"dc-east": {"pool": "gpu"}})
+
+
+def with_workload(made, **values):
+    """The gang as if its plan were of another workload."""
+    kept = made.planned.inputs
+    workload = dataclasses.replace(kept.workload, **values)
+    planned = dataclasses.replace(made.planned, inputs=dataclasses.replace(kept, workload=workload))
+    return dataclasses.replace(made, planned=planned)
 
 
 def test_inputs_read_back_are_the_same_and_so_is_their_plan():
@@ -100,6 +109,8 @@ def test_a_pod_knows_its_place_and_what_it_needs():
     assert environment["MASTER_ADDR"] == "gpt-r0.gpt.team-a.svc"
     assert environment["WORLD_SIZE"] == "12"
     assert environment["GEOTRAIN_JOB"] == "team-a/gpt"
+    assert environment["GEOTRAIN_FIRST_LAYER"] == str(sum(made.plan.layers[:5]))
+    assert environment["GEOTRAIN_LAYERS"] == str(made.plan.layers[5])
     assert not [name for name in environment if name.startswith("NCCL")]
     assert trainer["resources"]["limits"] == {GPU: "1", labels.MANAGED_RESOURCE: "1"}
     assert sidecar["restartPolicy"] == "Always"
@@ -107,6 +118,37 @@ def test_a_pod_knows_its_place_and_what_it_needs():
     volumes = {each["name"]: each for each in spec["volumes"]}
     assert volumes["geotrain-config"]["configMap"]["name"] == f"gpt-geotrain-{center}"
     assert volumes["geotrain-node"]["hostPath"]["path"] == labels.NODE_DIRECTORY
+
+
+@pytest.mark.parametrize(
+    ("recompute", "early", "told"),
+    [(False, False, "none"), (True, False, "late"), (True, True, "early")],
+)
+def test_a_pod_is_told_when_its_plan_recomputes(recompute, early, told):
+    made = with_workload(gang(), recompute=recompute, early_recompute=early)
+    environment = pod(made, 0)["spec"]["containers"][0]["env"]
+    assert {"name": "GEOTRAIN_RECOMPUTE", "value": told} in environment
+
+
+def test_a_data_centre_is_given_the_costs_of_its_own_accelerator():
+    made = gang()
+    whole = made.planned.inputs.workload.profile
+    slow = dataclasses.replace(whole, boundary=7)
+    made = with_workload(made, profiles=(("L40S", slow),))
+    topology = made.planned.inputs.topology
+    centers = tuple(
+        dataclasses.replace(each, accelerator="L40S" if each.name == "dc-east" else "H200")
+        for each in topology.data_centers
+    )
+    inputs = dataclasses.replace(
+        made.planned.inputs, topology=dataclasses.replace(topology, data_centers=centers)
+    )
+    made = dataclasses.replace(made, planned=dataclasses.replace(made.planned, inputs=inputs))
+    found = {
+        name: convert.profile(json.loads(config_map(made, name)["data"]["profile.json"]))
+        for name in CENTERS
+    }
+    assert found == {"dc-central": whole, "dc-east": slow, "dc-west": whole}
 
 
 def test_labels_of_the_data_centers_nodes_are_asked_for():

@@ -8,6 +8,7 @@ import yaml
 
 from examples.prefill.kernels import LayerTimes
 from examples.trainer.profile import stage_profile
+from examples.trainer.settings import Place
 from geotrain.api import convert
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -46,7 +47,8 @@ def test_the_training_profile_is_the_measured_block():
 
 def test_trainer_and_planner_read_the_training_profile_alike():
     planned = convert.profile(json.loads(TRAINING))
-    mine = stage_profile(TRAINING, stage=0, stages=6, recompute=False)
+    place = Place(0, 0, 0, 6, 1, 8, 1, "", 1, 0, None, recompute="none")
+    mine = stage_profile(TRAINING, place)
     assert mine.seconds["F"] == pytest.approx(9 * planned.layers[0].forward)
     assert mine.seconds["B"] == pytest.approx(9 * planned.layers[0].backward)
     assert mine.boundary == planned.boundary

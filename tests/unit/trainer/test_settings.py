@@ -41,6 +41,14 @@ def test_without_a_plan_there_is_no_schedule():
     assert Place.from_environment({**VARIABLES, "GEOTRAIN_SCHEDULE": ""}).schedule is None
 
 
+def test_a_plan_says_which_layers_a_rank_has_and_when_it_recomputes():
+    alone = Place.from_environment(VARIABLES)
+    assert (alone.first_layer, alone.recompute) == (None, "late")
+    planned = {"GEOTRAIN_FIRST_LAYER": "9", "GEOTRAIN_LAYERS": "3", "GEOTRAIN_RECOMPUTE": "early"}
+    place = Place.from_environment({**VARIABLES, **planned})
+    assert (place.first_layer, place.layers, place.recompute) == (9, 3, "early")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -48,6 +56,8 @@ def test_without_a_plan_there_is_no_schedule():
         ({"GEOTRAIN_PIPELINE": "0"}, "GEOTRAIN_PIPELINE is '0'; give a whole number of at least 1"),
         ({"GEOTRAIN_MICRO_BATCHES": "x"}, "GEOTRAIN_MICRO_BATCHES is 'x'; give a whole number"),
         ({"RANK": "12"}, "RANK is 12, but the job has 6 x 2 ranks"),
+        ({"GEOTRAIN_LAYERS": "0"}, "GEOTRAIN_LAYERS is '0'; give a whole number of at least 1"),
+        ({"GEOTRAIN_RECOMPUTE": "x"}, "GEOTRAIN_RECOMPUTE is 'x'; give one of none, late, early"),
         ({"RANK": "-1"}, "RANK is '-1'; give a whole number of at least 0"),
     ],
 )

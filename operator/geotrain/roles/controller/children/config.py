@@ -22,10 +22,18 @@ def config_map(gang: Gang, data_center: str) -> Manifest:
         "metadata": gang.metadata(config_name(gang.name, data_center)),
         "data": {
             "schedule.csv": write_order(gang.plan.order),
-            "profile.json": _text(profile_document(gang.planned.inputs.workload.profile)),
+            "profile.json": _text(profile_document(_profile(gang, data_center))),
             "network.json": _text(network_document(gang, data_center)),
         },
     }
+
+
+def _profile(gang: Gang, data_center: str) -> Profile:
+    """The costs that the plan counted there."""
+    inputs = gang.planned.inputs
+    center = inputs.topology.data_center(data_center)
+    assert center is not None, "a plan runs in data centres of its topology"
+    return inputs.workload.profile_on(center.accelerator)
 
 
 def ledger(gang: Gang) -> Manifest:

@@ -4,6 +4,7 @@ import copy
 from typing import Any, Final
 
 from geotrain.api import labels
+from geotrain.model.workload import Workload
 from geotrain.roles.controller.children.gang import Gang, config_name
 from geotrain.roles.controller.decision import Manifest
 
@@ -129,14 +130,15 @@ def _volumes(gang: Gang, data_center: str) -> list[dict[str, Any]]:
 
 
 def _environment(gang: Gang, rank: int) -> list[dict[str, str]]:
-    plan = gang.plan
+    plan, workload = gang.plan, gang.planned.inputs.workload
+    stage = plan.stage_of(rank)
     values = {
         "RANK": rank,
         "WORLD_SIZE": plan.ranks,
         "MASTER_ADDR": gang.address(0),
         "MASTER_PORT": labels.PORT_MASTER,
         "GEOTRAIN_JOB": gang.full_name,
-        "GEOTRAIN_STAGE": plan.stage_of(rank),
+        "GEOTRAIN_STAGE": stage,
         "GEOTRAIN_REPLICA": plan.replica_of(rank),
         "GEOTRAIN_DATACENTER": plan.data_center_of(rank),
         "GEOTRAIN_SCHEDULE": f"{labels.CONFIG_DIRECTORY}/schedule.csv",
@@ -144,11 +146,21 @@ def _environment(gang: Gang, rank: int) -> list[dict[str, str]]:
         "GEOTRAIN_DATA": plan.placement.data,
         "GEOTRAIN_PIPELINE": plan.placement.stages,
         "GEOTRAIN_MICRO_BATCHES": plan.micro_batches,
-        "GEOTRAIN_MICRO_BATCH": gang.planned.inputs.workload.micro_batch,
+        "GEOTRAIN_MICRO_BATCH": workload.micro_batch,
+        "GEOTRAIN_FIRST_LAYER": sum(plan.layers[:stage]),
+        "GEOTRAIN_LAYERS": plan.layers[stage],
+        "GEOTRAIN_RECOMPUTE": _recompute(workload),
         "GEOTRAIN_ATTEMPT": gang.attempt,
         **_collectives(gang),
     }
     return [{"name": name, "value": str(value)} for name, value in values.items()]
+
+
+def _recompute(workload: Workload) -> str:
+    """When activations are computed again: never, once the gradient is there, or before."""
+    if not workload.recompute:
+        return "none"
+    return "early" if workload.early_recompute else "late"
 
 
 def _collectives(gang: Gang) -> dict[str, int]:
