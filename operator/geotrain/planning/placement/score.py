@@ -20,7 +20,7 @@ from functools import lru_cache
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.model.workload import SchedulePolicy, Workload
-from geotrain.planning.schedule import checks, geopipe
+from geotrain.planning.schedule import checks, geopipe, weights
 from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.costs import Costs, StageCosts
 from geotrain.planning.schedule.greedy import greedy
@@ -155,8 +155,25 @@ def finishing(
             yield Unfit(_TITLES[name], f"finds no order: {error}")
             continue
         made.append(order)
-        held = tuple(checks.peak_in_flight(order))
-        yield Trial(_TITLES[name], held, micro_batches, program(order))
+        within = weights.put_off(order, _weights(costs, workload, order))
+        yield _trial(name, within, micro_batches)
+        if name == "greedy" and within != order:  # what is made for whole backwards may be better
+            whole = greedy(costs, micro_batches, room, split=False)
+            yield _trial(name, whole, micro_batches)
+
+
+def _trial(name: str, order: Order, micro_batches: int) -> Trial:
+    held = tuple(checks.peak_in_flight(order))
+    return Trial(_TITLES[name], held, micro_batches, program(order))
+
+
+def _weights(costs: Costs, workload: Workload, order: Order) -> list[int]:
+    """By stage, the weight gradients that memory lets wait beside what the order has in flight."""
+    found = []
+    for stage, held in zip(costs.stages, checks.peak_in_flight(order), strict=True):
+        limit = memory(stage, workload)
+        found.append(held if limit is None else stage.put_off(limit, held))
+    return found
 
 
 _TITLES = {

@@ -14,6 +14,9 @@ Memory of each GPU of a rank (a tensor-parallel group), in bytes::
     with recompute:    held = layers x boundary    transient = the largest activation(l)
     without:           held = Σ activation(l)      transient = 0
 
+A weight gradient that is put off needs what its input gradient recomputed: with recompute Σ
+activation(l) on top of ``held``, from the one to the other.
+
 The end of an iteration: ring all-reduce of the stage's gradients over its D replicas, which never
 leave a data centre, ``2(D-1)/D x gradients / LAN rate + 2(D-1) x LAN latency``, then the optimizer
 step (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002).
@@ -64,6 +67,7 @@ _LATE_ACKNOWLEDGEMENTS = 0.75
 class StageCosts:
     """One stage of one replica. ``held`` is memory per micro-batch in flight, ``fixed`` other.
 
+    ``kept`` is what a micro-batch holds besides while its weight gradient is put off.
     ``early`` is the part of the backward (or input gradient) that needs no message and may run
     while the stage waits for one: a recompute that starts when it can (Varuna,
     doi:10.1145/3492321.3519584). ``memory`` is that of the devices that run it (None: unknown).
@@ -79,6 +83,7 @@ class StageCosts:
     step: Seconds = 0.0
     early: Seconds = 0.0
     memory: Bytes | None = None
+    kept: Bytes = 0
 
     @property
     def backward(self) -> Seconds:
@@ -95,11 +100,19 @@ class StageCosts:
 
     def in_flight(self, memory: Bytes) -> int:
         """Micro-batches that fit into ``memory`` beside the weights; 0 or less: none."""
-        room = memory - self.fixed
-        return room // self.held if self.held else (room >= 0) * _UNBOUNDED
+        return _count(memory - self.fixed, self.held)
+
+    def put_off(self, memory: Bytes, held: int) -> int:
+        """Weight gradients that may wait beside ``held`` micro-batches in flight; at least 0."""
+        return max(0, _count(memory - self.fixed - held * self.held, self.kept))
 
 
 _UNBOUNDED = 1_000_000
+
+
+def _count(room: Bytes, each: Bytes) -> int:
+    """How many fit; what takes nothing fits as often as one likes where there is any room."""
+    return room // each if each else (room >= 0) * _UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +228,7 @@ def _stage(
         weight_gradient=math.fsum(layer.weight_gradient for layer in layers),
         held=len(layers) * profile.boundary if recompute else sum(activations),
         fixed=parameters + (max(activations) if recompute else 0),
+        kept=sum(activations) if recompute else 0,
         all_reduce=all_reduce(gradients(profile, layers), replicas, topology),
         step=profile.optimizer_step + math.fsum(layer.step for layer in layers),
         early=_recomputed_early(layers) if recompute and early else 0.0,

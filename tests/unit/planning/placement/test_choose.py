@@ -278,3 +278,33 @@ def _all_scores(places, work):
                 period = timeline.replay(trial.ready, cost, where.data).period
                 price = Costing(places, work).price(where, period)
                 yield (period, price) if work.objective == "Throughput" else (price, period)
+
+
+def most_bytes(row, layers, each, boundary):
+    """What a stage holds at most with recompute: its micro-batches, and what its W wait for."""
+    held = kept = most = 0
+    for action in row:
+        held += (action.kind == "F") * layers * boundary
+        kept += (action.kind == "I") * layers * each.activation
+        transient = each.activation if action.kind in "BI" else 0
+        most = max(most, held + kept + transient)
+        held -= (action.kind in "BW") * layers * boundary
+        kept -= (action.kind == "W") * layers * each.activation
+    return layers * each.parameters + most
+
+
+@pytest.mark.parametrize("policy", ["Auto", "GeoPipe", "ZeroBubble", "Greedy"])
+@pytest.mark.parametrize("memory", [1100, 1800, 2600, 10_000])
+def test_with_recompute_a_weight_gradient_waits_only_where_memory_holds_what_it_needs(
+    policy, memory
+):
+    model = profile(boundary=10, activation=200, parameters=300)
+    places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=2e4, round_trip=0.04))
+    values = {"recompute": True, "memory_per_gpu": memory, "global_batch": 16, "profile": model}
+    found = plan(places, schedule=policy, **values)
+    for row, layers in zip(found.order, found.layers, strict=True):
+        assert most_bytes(row, layers, model.layers[0], model.boundary) <= memory
+    waits = any(action.kind == "I" for row in found.order for action in row)
+    assert waits == (memory >= 1800)
+    if policy in ("Auto", "Greedy"):
+        assert found.iteration <= plan(places, schedule="Atlas", **values).iteration
