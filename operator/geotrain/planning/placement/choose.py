@@ -6,12 +6,12 @@ is a bound too, and the exact replay of all replicas decides. So the answer is t
 most of the work is never done. Equal scores go to the candidate that comes first.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from geotrain.model.decision import Infeasible, Reason
-from geotrain.model.plan import Alternative, Interval, Placement, Plan
+from geotrain.model.plan import Alternative, Interval, Order, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
 from geotrain.planning.placement import candidates, score, second, what_if
@@ -105,6 +105,8 @@ def at(workload: Workload, placement: Placement) -> Workload:
 _CLEARLY = 0.99
 """A neighbour of the rule's placement has to be one per cent better."""
 _UNDER_JITTER = "with jitter, at the 95th percentile, "
+_MOST_FINISHED = 8
+"""Placements that orders are made for."""
 _MOST_JITTERED = 12
 """Plans, the best without jitter first, that are replayed with it."""
 
@@ -128,7 +130,8 @@ def _by_severity(reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
 class _Search:
     """What has been tried, has lost, or is impossible.
 
-    ``contenders`` are the best replays, one or with jitter some, the best first.
+    ``contenders`` are the best replays, one or with jitter some, the best first. ``seen`` are the
+    placements with the score of their best pattern, or what no pattern of theirs is better than.
     """
 
     workload: Workload
@@ -136,6 +139,7 @@ class _Search:
     engine: Engine
     jitter: Jitter | None = None
     contenders: list[_Replayed] = field(default_factory=list)
+    seen: list[tuple[Score, _Candidate]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
     lost: list[_Lost] = field(default_factory=list)
     impossible: list[Alternative] = field(default_factory=list)
@@ -165,6 +169,7 @@ class _Search:
             around = _Search(self.workload, self.costing, self.engine, self.jitter)
             around.contenders = list(self.contenders)
             scored = [(self._by_patterns(each, centre), each) for each in around.ranked(new)]
+            self.seen += scored
             least, nearest = min(scored, key=lambda entry: entry[0], default=(centre.score, None))
             if nearest is None or least >= centre.score:
                 return
@@ -191,6 +196,7 @@ class _Search:
         """Replay a candidate's orders as long as one may still be the best."""
         at_best = self._score(candidate, candidate.bound)
         if self._is_beaten(at_best):
+            self.seen.append((at_best, candidate))
             least = candidate.least
             self._lose(self._score(candidate, least), candidate, "", least, is_bound=True)
             return
@@ -199,25 +205,58 @@ class _Search:
         for trial in self._fitting(candidate):
             period = runner.representative(trial)
             ranked.append((self._score(candidate, period), len(ranked), trial, period))
-        for rank, _, trial, period in sorted(ranked, key=lambda entry: entry[:2]):
+        ranked.sort(key=lambda entry: entry[:2])
+        self.seen += [(rank, candidate) for rank, *_ in ranked[:1]]
+        for rank, _, trial, period in ranked:
             if self._is_beaten(rank):
                 self._lose(rank, candidate, trial.name, period, is_bound=runner.has_turns)
             else:
                 self._replay(candidate, trial, runner.exact(trial))
 
     def finish(self) -> None:
-        """Let the policy make orders for the best placement.
+        """Let the policy make orders, for the placements whose patterns are best.
 
-        Any policy but Auto allows no others: what found the placement is then no answer.
+        Greedy takes longest, so it is made for one placement, where the quicker ones are best. Any
+        policy but Auto allows no patterns: what found the placements is then no answer.
         """
-        policy, candidate = self.workload.schedule, self.contenders[0].candidate
-        if policy not in score.FINISHED_BY:
+        policy = self.workload.schedule
+        placements = self._promising() if policy in score.FINISHED_BY else []
+        if not placements:
             return
-        made = score.finishing(
-            candidate.costs, self.workload, candidate.micro_batches, candidate.room
-        )
         if policy != "Auto":
             self.contenders, self.lost = [], []
+        for candidate in placements:
+            if not self._is_beaten(self._score(candidate, candidate.least)):
+                for name in score.quick(policy, candidate.costs):
+                    self._make(name, candidate)
+        best = self.contenders[0] if self.contenders else None
+        candidate = best.candidate if best else placements[0]
+        if policy == "Greedy":
+            self.contenders, self.lost = [], []
+            self._make("greedy", candidate)
+        elif policy == "Auto":
+            others = [score.order_of(best.trial.ready)] if best else []
+            self._make("greedy", candidate, others)
+
+    def _promising(self) -> list[_Candidate]:
+        """The placements to make orders for, as many as there is time for."""
+        unique = {
+            candidate.placement: candidate
+            for _, candidate in sorted(self.seen, key=lambda each: each[0])
+        }
+        found: list[_Candidate] = []
+        actions = 0
+        for candidate in unique.values():
+            actions += 3 * candidate.placement.stages * candidate.micro_batches
+            is_long = actions > score.MOST_ACTIONS_MADE
+            if is_long and (found or self.workload.schedule == "Auto"):
+                break
+            found.append(candidate)
+        return found[:_MOST_FINISHED]
+
+    def _make(self, name: str, candidate: _Candidate, others: Sequence[Order] = ()) -> None:
+        count, room = candidate.micro_batches, candidate.room
+        made = score.made(name, candidate.costs, self.workload, count, room, others)
         runner = Runner(self.engine, candidate.costs, candidate.placement.data)
         for trial in self._possible(candidate, made):
             self._replay(candidate, trial, runner.exact(trial))

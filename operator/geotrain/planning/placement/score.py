@@ -39,14 +39,10 @@ FINISHED_BY: dict[SchedulePolicy, tuple[str, ...]] = {
     "Greedy": ("greedy",),
     "Auto": ("geopipe-split", "zb-1p", "greedy"),
 }
-"""What a schedule policy makes, action by action, once the placement is found with patterns.
-
-``Auto`` makes the first where a boundary crosses the wide area, else the second: GeoPipe tries all
-that ZeroBubble tries, and its own warm-ups, which without a crossing are 1F1B's.
-"""
+"""What a schedule policy makes, action by action, once patterns have found placements."""
 
 MOST_ACTIONS_MADE = 30_000
-"""Actions of one replica up to which ``Auto`` makes such orders: about a second for all."""
+"""Actions of one replica of all placements for which ``Auto`` makes orders: about two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,32 +130,41 @@ def trials(
                 yield each
 
 
-def finishing(
-    costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
+def quick(policy: SchedulePolicy, costs: Costs) -> tuple[str, ...]:
+    """What a policy makes in little time, or what tells where the one that takes longer is best.
+
+    Where no boundary crosses the wide area GeoPipe's warm-ups are those of ZeroBubble.
+    """
+    if policy not in ("Auto", "Greedy"):
+        return FINISHED_BY[policy]
+    return ("geopipe-split",) if any(hop.crosses_wan for hop in costs.hops) else ("zb-1p",)
+
+
+def made(
+    name: str,
+    costs: Costs,
+    workload: Workload,
+    micro_batches: int,
+    room: Sequence[int],
+    others: Sequence[Order] = (),
 ) -> Iterator[Trial | Unfit]:
-    """What the policy makes for a placement that patterns have found."""
-    policy = workload.schedule
-    if policy == "Auto" and 3 * len(costs.stages) * micro_batches > MOST_ACTIONS_MADE:
+    """The order that a policy of ``schedule.policies`` makes within memory.
+
+    Greedy is set beside ``others``, or beside all policies where none are given.
+    """
+    try:
+        if others:
+            order = greedy(costs, micro_batches, room, others=others)
+        else:
+            order = POLICIES[name].order(costs, room, micro_batches)
+    except InputError as error:
+        yield Unfit(_TITLES[name], f"finds no order: {error}")
         return
-    made: list[Order] = []
-    needless = "zb-1p" if any(hop.crosses_wan for hop in costs.hops) else "geopipe-split"
-    for name in FINISHED_BY.get(policy, ()):
-        if policy == "Auto" and name == needless:
-            continue
-        try:
-            if name == "greedy" and made:  # its rivals need not be made twice
-                order = greedy(costs, micro_batches, room, others=made)
-            else:
-                order = POLICIES[name].order(costs, room, micro_batches)
-        except InputError as error:
-            yield Unfit(_TITLES[name], f"finds no order: {error}")
-            continue
-        made.append(order)
-        within = weights.put_off(order, _weights(costs, workload, order))
-        yield _trial(name, within, micro_batches)
-        if name == "greedy" and within != order:  # what is made for whole backwards may be better
-            whole = greedy(costs, micro_batches, room, split=False)
-            yield _trial(name, whole, micro_batches)
+    within = weights.put_off(order, _weights(costs, workload, order))
+    yield _trial(name, within, micro_batches)
+    if name == "greedy" and within != order:  # what is made for whole backwards may be better
+        whole = greedy(costs, micro_batches, room, split=False)
+        yield _trial(name, whole, micro_batches)
 
 
 def _trial(name: str, order: Order, micro_batches: int) -> Trial:

@@ -1,4 +1,6 @@
 from dataclasses import replace
+from itertools import combinations
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -308,3 +310,45 @@ def test_with_recompute_a_weight_gradient_waits_only_where_memory_holds_what_it_
     assert waits == (memory >= 1800)
     if policy in ("Auto", "Greedy"):
         assert found.iteration <= plan(places, schedule="Atlas", **values).iteration
+
+
+def problem(random):
+    """Two to four data centres, and a job that fits one or several of them."""
+    names = "abcd"[: random.choice((2, 3, 3, 4))]
+    gpus = {name: random.choice((4, 6, 8, 12)) for name in names}
+    wide = []
+    for ends in combinations(names, 2):
+        rate = random.choice((2e9, 5e9, 20e9))
+        round_trip = random.choice((0.005, 0.02, 0.04, 0.08))
+        wide += links(ends, capacity=4 * rate, per_pod_capacity=rate, round_trip=round_trip)
+    pipeline = random.choice((4, 6))
+    boundary = random.choice((1 << 20, 1 << 23, 1 << 25))
+    work = workload(
+        profile=profile(2 * pipeline, boundary, activation=100, parameters=100),
+        pipeline=pipeline,
+        data=None,
+        global_batch=24,
+        recompute=random.random() < 0.5,
+        round_batch=True,
+        schedule="Auto",
+    )
+    return topology(gpus, tuple(wide)), work
+
+
+@pytest.mark.figures
+@pytest.mark.parametrize("seed", range(10))
+def test_the_best_of_all_placements_is_hardly_better_than_the_plan(seed):
+    """Every placement's own best order, against those that are made for a few placements only."""
+    places, work = problem(Random(seed))
+    found = choose.choose(places, work)
+    assert isinstance(found, Plan)
+    plans = [
+        choose.choose(places, choose.at(work, each))
+        for each in candidates.candidates(places, work).placements
+    ]
+    least = min(
+        each.iteration / work.samples(each.placement.data)
+        for each in plans
+        if isinstance(each, Plan)
+    )
+    assert found.iteration / work.samples(found.placement.data) <= 1.05 * least
