@@ -111,6 +111,15 @@ def test_auto_makes_geopipes_orders_across_the_wide_area_and_zero_bubbles_else()
     assert {each.schedule for each in inside.alternatives} & made == {"ZeroBubble", "Greedy"}
 
 
+def test_no_orders_are_made_for_a_placement_that_cannot_win():
+    far = links(("a", "b"), round_trip=5.0)
+    found = plan(topology({"a": 4, "b": 4}, far), data=None, global_batch=16, schedule="Auto")
+    tried = {(each.segments, each.schedule) for each in found.alternatives}
+    assert ((("a", 4),), "ZeroBubble") in tried
+    assert ((("a", 2), ("b", 2)), "") in tried
+    assert not [s for where, s in tried if len(where) > 1 and s in ("GeoPipe split", "Greedy")]
+
+
 def test_auto_makes_no_orders_of_very_long_iterations(monkeypatch):
     monkeypatch.setattr(score, "MOST_ACTIONS_MADE", 3 * 4 * 8 - 1)
     found = plan(topology({"a": 4, "b": 4}), data=2, global_batch=16, schedule="Auto")
