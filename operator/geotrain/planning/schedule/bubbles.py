@@ -6,11 +6,12 @@ wait that spans the period's end is reported as two bubbles, one at each end.
 
 from collections.abc import Iterable, Iterator
 
-from geotrain.model.plan import Bubble
+from geotrain.model.plan import Bubble, Kind
 from geotrain.planning.schedule.timeline import Timeline
 from geotrain.units import Seconds
 
 _LEAST = 1e-9
+_ANSWERS = (Kind.BACKWARD, Kind.INPUT_GRADIENT)
 
 
 def bubbles(timeline: Timeline) -> tuple[Bubble, ...]:
@@ -35,8 +36,16 @@ def busy_seconds(timeline: Timeline) -> Seconds:
 
 
 def _busy(timeline: Timeline, device: int, replica: int) -> Iterator[tuple[Seconds, Seconds]]:
-    for interval in timeline.compute(device, replica):
-        yield interval.begin, interval.end
+    free = 0.0
+    actions = (timeline.program.actions[i] for i in timeline.program.rows[device])
+    for action, interval in zip(actions, timeline.compute(device, replica), strict=True):
+        early = timeline.costs.stages[action.stage].early if action.kind in _ANSWERS else 0.0
+        if early and interval.begin > free:  # what needs no message runs before the wait
+            yield free, free + early
+            yield interval.begin + early, interval.end
+        else:
+            yield interval.begin, interval.end
+        free = interval.end
     yield timeline.steps[device]
 
 
