@@ -3,7 +3,7 @@
 from typing import Any
 
 from geotrain.model.plan import Placement
-from geotrain.model.topology import DataCenter, Topology, WanLink
+from geotrain.model.topology import USUAL_LAN, DataCenter, Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
 
@@ -17,13 +17,14 @@ def links(*ends: tuple[str, str], **values: Any) -> tuple[WanLink, ...]:
 
 
 def topology(
-    gpus: dict[str, int], wan: tuple[WanLink, ...] | None = None, **values: Any
+    gpus: dict[str, int], wan: tuple[WanLink, ...] | None = None, lan: Lan = USUAL_LAN
 ) -> Topology:
     """Data centres with their GPUs, each linked with each unless ``wan`` says otherwise."""
     names = sorted(gpus)
     if wan is None:
         wan = links(*((a, b) for i, a in enumerate(names) for b in names[i + 1 :]))
-    return Topology(tuple(DataCenter(name, count) for name, count in gpus.items()), wan, **values)
+    centers = (DataCenter(name, count, lan=lan) for name, count in gpus.items())
+    return Topology(tuple(centers), wan)
 
 
 def profile(layers: int = 8, boundary: int = 1_000_000, **values: Any) -> Profile:

@@ -191,7 +191,9 @@ def _data_center(center: DataCenter, gpus: int) -> model.DataCenter:
     name = center.spec.accelerator or ""
     known = ACCELERATORS.get(name)
     memory = known.memory if known else None
-    return model.DataCenter(center.name, gpus, center.spec.cost_per_gpu_hour, name, memory)
+    network = center.spec.network
+    lan = model.Lan(parse_rate(network.pod_rate), parse_duration(network.latency))
+    return model.DataCenter(center.name, gpus, center.spec.cost_per_gpu_hour, name, memory, lan)
 
 
 def plan_status(plan: Plan) -> dict[str, Any]:
@@ -296,6 +298,16 @@ def _link(ends: tuple[str, str], spec: WanLinkSpec, measured: MeasuredLink | Non
         cost_per_gigabyte=spec.cost_per_gigabyte,
         reservable=spec.reservable,
         efficiency=TCP_PAYLOAD_SHARE,
+        message_rates=_message_rates(spec),
+    )
+
+
+def _message_rates(spec: WanLinkSpec) -> model.MessageRates | None:
+    if not spec.message_rates:
+        return None
+    return model.MessageRates(
+        tuple(float(parse_bytes(point.size)) for point in spec.message_rates),
+        tuple(parse_rate(point.rate) for point in spec.message_rates),
     )
 
 

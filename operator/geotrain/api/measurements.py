@@ -7,9 +7,11 @@
   in bit/s of 64 connections between two whole VMs, ``avg_rtt`` in milliseconds, ``cost`` in $/GB.
   Several files are told apart by their heads and put together.
 * Sailor's fits for Google Cloud zones (eth-easl/sailor): JSON by zone, accelerator, GPUs of a node,
-  and the same of the far side, down to ``[[a, b, c], most]``. A message of x MB is carried at
-  ``a·log2(x)² + b·log2(x) + c`` GB/s, and ``most`` is what the largest reached, in bytes per
-  second. The prices are JSON by zone and zone, in $/GB. There are no round trips.
+  and the same of the far side, down to ``[[a, b, c], most]``. A message of x MB (10⁶ bytes) is
+  carried at ``a·log2(x)² + b·log2(x) + c`` GB/s (10⁹ bytes), as sailor/providers/gcp/
+  model_networking.py and the planner read it, and ``most`` is the best that was reached, in bytes
+  per second. Messages of 2¹⁶ to 2³⁰ bytes were measured (sailor/profiling/networking/run_all.py).
+  The prices are JSON by zone and zone, in $/GB. There are no round trips.
 """
 
 import csv
@@ -19,15 +21,19 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 
 from geotrain.errors import InputError
-from geotrain.units import BitsPerSecond, Bytes, Seconds
+from geotrain.model.topology import MessageRates
+from geotrain.units import BitsPerSecond, Seconds, format_bytes
 
 _BITS: Final = 8
+_SAILOR_SIZES: Final = tuple(2**power for power in range(16, 31))
 _MEGABYTE: Final = 1e6
 _GIGABYTE: Final = 1e9
 _PREMIUM: Final = "PREMIUM"
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class Route:
     round_trip: Seconds | None = None
     rate: BitsPerSecond | None = None
     cost_per_gigabyte: float | None = None
+    message_rates: MessageRates | None = None
 
 
 Routes = dict[tuple[str, str], Route]
@@ -54,6 +61,7 @@ def merged(routes: Iterable[Route]) -> Routes:
             round_trip=_first(known.round_trip, route.round_trip),
             rate=_first(known.rate, route.rate),
             cost_per_gigabyte=_first(known.cost_per_gigabyte, route.cost_per_gigabyte),
+            message_rates=_first(known.message_rates, route.message_rates),
         )
     return found
 
@@ -118,13 +126,8 @@ def _skyplane_route(fields: Mapping[str, str], row: str) -> Route:
     )
 
 
-def sailor(
-    text: str, place: str, accelerator: str, gpus: int, message: Bytes | None
-) -> Iterator[Route]:
-    """Sailor's fits or prices, for nodes of ``gpus`` of one accelerator on both sides.
-
-    The rate is that of messages of ``message`` bytes, or the most that was reached.
-    """
+def sailor(text: str, place: str, accelerator: str, gpus: int) -> Iterator[Route]:
+    """Sailor's fits or prices, for nodes of ``gpus`` of one accelerator on both sides."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -136,7 +139,7 @@ def sailor(
             elif key == accelerator:
                 where = f"{place}: {source}, {accelerator}"
                 peers = _items(_items_of(value, where).get(str(gpus), {}), where)
-                yield from _sailor_routes(source, dict(peers), accelerator, gpus, message, where)
+                yield from _sailor_routes(source, dict(peers), accelerator, gpus, where)
 
 
 def _sailor_routes(
@@ -144,30 +147,47 @@ def _sailor_routes(
     peers: Mapping[str, Any],
     accelerator: str,
     gpus: int,
-    message: Bytes | None,
     where: str,
 ) -> Iterator[Route]:
     for target, below in peers.items():
         fit = _items_of(_items_of(below, where).get(accelerator, {}), where).get(str(gpus))
         if fit is not None and target != source:
-            yield Route(source, target, rate=_sailor_rate(fit, message, f"{where}, {target}"))
+            most, points = _sailor_rates(fit, f"{where}, {target}")
+            yield Route(source, target, rate=most, message_rates=points)
 
 
-def _sailor_rate(fit: Any, message: Bytes | None, where: str) -> BitsPerSecond:
+def _sailor_rates(fit: Any, where: str) -> tuple[BitsPerSecond, MessageRates]:
+    """The best that was reached, and a fit at the sizes that were measured.
+
+    Its parabola is held at its vertex, on the side where it would fall with larger messages, and
+    begins where a message of twice the size never takes less time: near its zeros it says nothing.
+    """
     try:
         coefficients, most = fit
         a, b, c = (float(number) for number in coefficients)
-        rate = float(most)
+        best = float(most)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{where}: {fit!r} is no fit; write [[a, b, c], most]") from error
-    if message is not None:
-        size = math.log2(message / _MEGABYTE)
-        # A parabola that opens downwards falls behind its top, where no message was measured.
-        size = min(size, -b / (2 * a)) if a < 0 else size
-        rate = min(rate, (a * size**2 + b * size + c) * _GIGABYTE)
-    if not (math.isfinite(rate) and rate > 0):
-        raise InputError(f"{where}: the fit gives {rate:g} bytes per second for that message")
-    return rate * _BITS
+    if not all(map(math.isfinite, (a, b, c, best))):
+        raise InputError(f"{where}: {fit!r} holds a number that is not finite")
+    rates = [min(best, _parabola(a, b, c, size) * _GIGABYTE) for size in _SAILOR_SIZES]
+    odd = [i for i, (rate, twice) in enumerate(pairwise(rates)) if rate <= 0 or twice > 2 * rate]
+    begin = odd[-1] + 1 if odd else 0
+    if rates[-1] <= 0:
+        raise InputError(
+            f"{where}: the fit gives {rates[-1]:g} bytes a second for messages of"
+            f" {format_bytes(_SAILOR_SIZES[-1])}; a rate is above 0"
+        )
+    end = next(i for i, rate in enumerate(rates) if i >= begin and rate == rates[-1]) + 1
+    sizes = tuple(map(float, _SAILOR_SIZES[begin:end]))
+    return best * _BITS, MessageRates(sizes, tuple(rate * _BITS for rate in rates[begin:end]))
+
+
+def _parabola(a: float, b: float, c: float, size: int) -> float:
+    x = math.log2(size / _MEGABYTE)
+    if a:
+        x = min(x, -b / (2 * a)) if a < 0 else max(x, -b / (2 * a))
+    return a * x**2 + b * x + c
 
 
 def _items_of(content: Any, where: str) -> Mapping[str, Any]:
@@ -209,5 +229,5 @@ def _number(text: str, where: str) -> float | None:
     return value
 
 
-def _first(known: float | None, other: float | None) -> float | None:
+def _first(known: _Value | None, other: _Value | None) -> _Value | None:
     return other if known is None else known

@@ -19,7 +19,8 @@ from geotrain.api.v1alpha1 import DataCenter, WanLink
 from geotrain.cli import membership
 from geotrain.cli.manifests import GPUS, text_of
 from geotrain.errors import InputError
-from geotrain.units import Bytes, parse_bytes
+from geotrain.model.topology import MessageRates
+from geotrain.units import format_bytes, format_rate
 
 Manifest = dict[str, Any]
 
@@ -81,18 +82,14 @@ def import_(
     ] = "",
     cost_per_gpu_hour: Annotated[float, typer.Option(min=0, help="Price of a GPU.")] = 0.0,
     gpus_per_node: Annotated[int, typer.Option(min=1, help="Sailor: which of its fits.")] = 4,
-    message: Annotated[
-        str, typer.Option(help="Sailor: message size, like 64Mi; absent: the largest rate.")
-    ] = "",
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write; - prints.")] = Path(
         "-"
     ),
 ) -> None:
     """Make a topology from public measurements; geotrain plan --topology reads it."""
     names = region_names(regions)
-    size = _size(message)
     routes = measurements.merged(
-        route for path in files for route in _routes(form, path, accelerator, gpus_per_node, size)
+        route for path in files for route in _routes(form, path, accelerator, gpus_per_node)
     )
     wanted = Link(capacity, per_pod_capacity, round_trip_time, tcp_window, cost_per_gigabyte)
     centers = [
@@ -102,7 +99,7 @@ def import_(
     links = list(link_manifests(names, routes, wanted))
     sources = " ".join(path.name for path in files)
     head = f"# Made from {sources} by geotrain topology import {form}.\n"
-    _write(output, head + yaml.safe_dump_all([*centers, *links], sort_keys=False))
+    _write(output, head + _yaml([*centers, *links]))
 
 
 def region_names(text: str) -> dict[str, str]:
@@ -173,7 +170,8 @@ def _spec(
     nothing = Route(source, target)
     there, back = routes.get((source, target), nothing), routes.get((target, source), nothing)
     round_trip = there.round_trip or back.round_trip
-    rate = there.rate or back.rate
+    fast = there if there.rate else back
+    rate = fast.rate
     price = wanted.cost_per_gigabyte
     if price is None:
         price = there.cost_per_gigabyte if there.cost_per_gigabyte is not None else 0.0
@@ -187,6 +185,7 @@ def _spec(
     measured = str(round(rate)) if rate else ""
     optional = {
         "perPodCapacity": wanted.per_pod_capacity or measured,
+        "messageRates": _points(fast.message_rates),
         "tcpWindow": wanted.tcp_window,
         "costPerGigabyte": price,
     }
@@ -199,6 +198,15 @@ def _spec(
     }
 
 
+def _points(rates: MessageRates | None) -> list[Manifest]:
+    if rates is None:
+        return []
+    return [
+        {"size": format_bytes(round(size)), "rate": format_rate(rate)}
+        for size, rate in zip(rates.sizes, rates.rates, strict=True)
+    ]
+
+
 def _center(name: str, region: str, gpus: int, accelerator: str, price: float) -> Manifest:
     wishes = membership.Wishes(name, accelerator=accelerator, cost_per_gpu_hour=price)
     manifest = membership.data_center_manifest(wishes)
@@ -207,25 +215,17 @@ def _center(name: str, region: str, gpus: int, accelerator: str, price: float) -
     return manifest
 
 
-def _routes(
-    form: Format, path: Path, accelerator: str, gpus: int, message: Bytes | None
-) -> Iterator[Route]:
+def _routes(form: Format, path: Path, accelerator: str, gpus: int) -> Iterator[Route]:
     text, place = text_of(path), str(path)
     if form == Format.AZURE:
         return measurements.azure(text, place)
     if form == Format.SKYPLANE:
         return measurements.skyplane(text, place)
-    return measurements.sailor(text, place, accelerator, gpus, message)
+    return measurements.sailor(text, place, accelerator, gpus)
 
 
-def _size(text: str) -> Bytes | None:
-    try:
-        size = parse_bytes(text) if text else None
-    except ValueError as error:
-        raise InputError(f"--message: {error}") from error
-    if size == 0:
-        raise InputError("--message: write a size above 0, like 64Mi")
-    return size
+def _yaml(manifests: list[Manifest]) -> str:
+    return yaml.safe_dump_all(manifests, sort_keys=False, default_flow_style=None, width=100)
 
 
 def _write(path: Path, text: str) -> None:

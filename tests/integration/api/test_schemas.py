@@ -30,6 +30,9 @@ OBJECT_NAME = (
     "at most 52 lower-case letters, digits and '-', beginning with a letter"
 )  # fmt: skip
 
+ASCENDING = "give the sizes in ascending order, each once"
+
+POINT = {"size": "1Mi", "rate": "1G"}
 DC = manifests.data_center()
 WAN = manifests.wan_link()
 GTJ = manifests.training_job()
@@ -53,6 +56,9 @@ REFUSED: list[schemas.Case] = [
     (DC, "spec.cluster.kubeconfigSecretRef", {"namespace": "a", "name": "b"}, "exactly one of"),
     (DC, "spec.gpuResource", "gpu", "write an extended resource like nvidia.com/gpu"),
     (DC, "spec.nodeSelector", {"zone": 1}, "must be of type string"),
+    (DC, "spec.network", {"podRate": "fast"}, RATE),
+    (DC, "spec.network", {"podRate": "0G"}, POSITIVE_RATE),
+    (DC, "spec.network", {"latency": "20"}, DURATION),
     (DC, "spec.colour", "blue", 'unknown field "spec.colour"'),
     # WanLink
     (WAN, "spec.to", "dc-west", "from and to must be two different data centres"),
@@ -67,6 +73,12 @@ REFUSED: list[schemas.Case] = [
     (WAN, "spec.roundTripTime", "-40ms", DURATION),
     (WAN, "spec.tcpWindow", "1.5 MB", BYTES),
     (WAN, "spec.tcpWindow", "0Ki", POSITIVE_BYTES),
+    (WAN, "spec.messageRates", [{"size": "1 MB", "rate": "1G"}], BYTES),
+    (WAN, "spec.messageRates", [{"size": "0Ki", "rate": "1G"}], POSITIVE_BYTES),
+    (WAN, "spec.messageRates", [{"size": "1Mi", "rate": "quick"}], RATE),
+    (WAN, "spec.messageRates", [{"size": "1Mi", "rate": "0"}], POSITIVE_RATE),
+    (WAN, "spec.messageRates", [POINT, POINT], ASCENDING),
+    (WAN, "spec.messageRates", [{**POINT, "size": "1M"}, {**POINT, "size": "1k"}], ASCENDING),
     (WAN, "spec.symmetric", "yes", "must be of type boolean"),
     # GeoTrainingJob
     (GTJ, "metadata.name", "9gpt", OBJECT_NAME),
@@ -208,6 +220,11 @@ def test_a_good_example_is_accepted(dry_run: DryRun, manifest: dict[str, Any]) -
 )
 def test_what_is_right_is_accepted(dry_run: DryRun, path: str, value: Any) -> None:
     assert dry_run(with_field(GTJ, path, value)) == ""
+
+
+def test_points_of_message_sizes_are_accepted_in_any_unit(dry_run: DryRun) -> None:
+    points = [{"size": size, "rate": "1G"} for size in ("1000", "1Ki", "1.5k", "1Mi", "2P")]
+    assert dry_run(with_field(WAN, "spec.messageRates", points)) == ""
 
 
 @pytest.mark.parametrize(("manifest", "path", "value", "message"), REFUSED, ids=_label)

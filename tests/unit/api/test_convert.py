@@ -16,6 +16,7 @@ from geotrain.api.v1alpha1 import (
 from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
 from geotrain.errors import InputError
 from geotrain.model.plan import Alternative, Flow, Placement, Plan, Window
+from geotrain.model.topology import Lan, MessageRates
 from geotrain.model.workload import LayerCosts, Profile
 from geotrain.units import parse_duration
 from support import manifests
@@ -258,6 +259,30 @@ class TestTopology:
         one = topology.links[0]
         assert (one.capacity, one.per_pod_capacity, one.round_trip) == (4e9, 1e9, 0.04)
         assert one.window == 400_000  # 80 Mbit/s in 40 ms, below the declared window
+
+    def test_points_of_message_sizes_are_read(self) -> None:
+        points = [{"size": "64Ki", "rate": "100M"}, {"size": "1Mi", "rate": "0.5G"}]
+        topology = convert.topology(centers("dc-west", "dc-central"), [link(messageRates=points)])
+        assert topology.links[0].message_rates == MessageRates((65536.0, 2.0**20), (1e8, 5e8))
+        bare = convert.topology(centers("dc-west", "dc-central"), [link()])
+        assert bare.links[0].message_rates is None
+
+    def test_a_size_that_rounds_to_nothing_is_named(self) -> None:
+        tiny = [{"size": "0.4", "rate": "1M"}]
+        with pytest.raises(InputError, match=r"WanLink west-central: sizes .* above 0"):
+            convert.topology(centers("a"), [link(messageRates=tiny)])
+
+    def test_a_data_centre_has_its_own_network_or_the_usual(self) -> None:
+        network = {"podRate": "25G", "latency": "50us"}
+        own = DataCenter.from_manifest(manifests.data_center("a", network=network))
+        half = DataCenter.from_manifest(manifests.data_center("a", network={"latency": "1ms"}))
+        for given, lan in (
+            (own, Lan(25e9, 50e-6)),
+            (half, Lan(latency=1e-3)),
+            (*centers("a"), Lan()),
+        ):
+            found = convert.topology([given], []).lan("a")
+            assert (found.rate, found.latency) == (lan.rate, pytest.approx(lan.latency))
 
     def test_absent_limits_stay_absent(self) -> None:
         bare = with_field(manifests.wan_link(), "spec.tcpWindow", ...)

@@ -21,8 +21,14 @@ FITS = (DATA / "sailor/multizone_bandwidths.json").read_text()
 PRICES = (DATA / "sailor/communication_cost.json").read_text()
 
 
-def sailors(text, message=None, accelerator="A100-40", gpus=4):
-    return merged(sailor(text, "file", accelerator, gpus, message))
+def sailors(text, accelerator="A100-40", gpus=4):
+    return merged(sailor(text, "file", accelerator, gpus))
+
+
+def fitted(*fit):
+    """The points of one fit."""
+    content = {"a": {"A100-40": {"4": {"b": {"A100-40": {"4": fit}}}}}}
+    return sailors(json.dumps(content))["a", "b"].message_rates
 
 
 def test_azure_gives_round_trips_in_seconds_each_direction_by_itself():
@@ -60,13 +66,38 @@ def test_sailor_gives_the_most_that_was_reached_in_bits():
     assert ("us-west1-b", "us-west1-b") not in routes
 
 
-def test_sailor_gives_less_for_small_messages():
+def test_sailors_megabytes_are_millions_of_bytes():
+    """As in the planner of eth-easl/sailor: log2(bytes) - log2(1000000), and 1e9 bytes a GB."""
     a, b, c = json.loads(FITS)["us-central1-a"]["A100-40"]["4"]["us-west1-b"]["A100-40"]["4"][0]
-    size = math.log2(32)
-    expected = (a * size**2 + b * size + c) * 8e9
-    found = sailors(FITS, 32_000_000)["us-central1-a", "us-west1-b"].rate
-    assert found == pytest.approx(expected)
-    assert sailors(FITS, 1 << 60)["us-central1-a", "us-central1-b"].rate > 0
+    points = sailors(FITS)["us-central1-a", "us-west1-b"].message_rates
+    assert points.sizes == tuple(2.0**power for power in range(16, 31))
+    x = math.log2(2**25) - math.log2(1e6)
+    assert points.rate(2**25) == pytest.approx((a * x**2 + b * x + c) * 8e9)
+
+
+def test_a_fit_is_held_where_its_parabola_would_turn_and_where_most_is_reached():
+    falling = fitted([-1, 0, 9], 8e9)  # 9 GB/s at 1 MB, where it turns; 1.8 at 128 KiB, 5.2 at 256
+    assert falling.sizes == (2**18, 2**19)
+    assert falling.rates[-1] == 64e9
+    rising = fitted([1, 0, 2], 1e12)
+    assert rising.rate(2**17) == rising.rate(2**18) == 16e9
+    assert fitted([0, 0, 5], 4e9).rates == (32e9,)
+
+
+ZONES = [route.message_rates for route in sailors(FITS).values()]
+
+
+@given(
+    rates=st.sampled_from(ZONES)
+    | st.builds(
+        lambda *coefficients: fitted(coefficients, 5e9),
+        st.floats(-1, 1), st.floats(0, 4), st.floats(5, 9),
+    ),
+    size=st.floats(1, 2e10),
+    more=st.floats(1, 4),
+)  # fmt: skip
+def test_more_bytes_never_take_less_time(rates, size, more):
+    assert size * more / rates.rate(size * more) >= size / rates.rate(size) * (1 - 1e-9)
 
 
 def test_sailor_prices_join_its_fits():
@@ -111,8 +142,13 @@ def test_wrong_tables_are_one_sentence_with_the_place(read, text, sentence):
         ({"a": {"b": 10**400}}, "is no price"),
         ({"a": {"A100-40": {"4": []}}}, "file: a, A100-40: [] is no JSON object"),
         ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [1]}}}}}}, "[1] is no fit; write"),
-        ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, 3], 0]}}}}}}, "gives 0 bytes"),
+        (
+            {"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, 3], 0]}}}}}},
+            "fit gives 0 bytes a second for messages of 1Gi",
+        ),
         ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, 3], 10**400]}}}}}}, "no fit"),
+        ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, math.nan], 9]}}}}}}, "not finite"),
+        ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[0, 0, -1], 9]}}}}}}, "gives -1e+09"),
     ],
 )
 def test_wrong_fits_are_one_sentence_with_the_place(content, sentence):
@@ -131,6 +167,6 @@ def test_what_is_not_json_is_said_as_such(text):
 def test_no_text_gets_more_than_a_sentence(noise, text, at):
     """Any text, alone or inside a real file, is read or refused with an InputError."""
     broken = text[:at] + noise + text[at:]
-    for read in (azure, skyplane, lambda text, place: sailor(text, place, "A100-40", 4, None)):
+    for read in (azure, skyplane, lambda text, place: sailor(text, place, "A100-40", 4)):
         with contextlib.suppress(InputError):
             merged(read(broken, "file"))

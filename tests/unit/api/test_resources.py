@@ -94,6 +94,12 @@ LINK = manifests.wan_link()
         (with_field(LINK, "spec.capacity", ...), "WanLink: spec.capacity: Field required"),
         (with_field(LINK, "spec.capacity", "fast"), "spec.capacity: write bits per second like"),
         (with_field(LINK, "spec.capacity", "0"), "spec.capacity: write a rate above 0, like 5G"),
+        (
+            with_field(
+                LINK, "spec.messageRates", [{"size": s, "rate": "1G"} for s in ("1M", "1k")]
+            ),
+            "WanLink: spec.messageRates: give the sizes in ascending order, each once",
+        ),
         (with_field(LINK, "spec.tcpWindow", "0Ki"), "spec.tcpWindow: write a size above 0"),
         (with_field(LINK, "spec.colour", "blue"), "spec.colour: Extra inputs are not permitted"),
         (with_field(LINK, "spec.reservable", 2), "spec.reservable: Input should be less than"),

@@ -10,6 +10,7 @@ from geotrain.api import convert, labels
 from geotrain.api.v1alpha1 import BandwidthSchedule, DataCenter, GeoTrainingJob, WanLink
 from geotrain.errors import InputError
 from geotrain.model.plan import Plan
+from geotrain.model.topology import Lan, MessageRates
 from geotrain.planning.placement.choose import choose
 from geotrain.roles.controller import datacenters, links
 from geotrain.roles.controller.apply import contains
@@ -33,7 +34,10 @@ CENTERS = ("dc-central", "dc-east", "dc-west")
 def inputs():
     ends = [(a, b) for a in CENTERS for b in CENTERS if a < b]
     gpus = dict.fromkeys(CENTERS, 4)
-    topology = planning.topology(gpus, planning.links(*ends, capacity=1e8 / 3, round_trip=0.033))
+    points = MessageRates((1e4, 1e6), (1e7 / 3, 1e8))
+    links = planning.links(*ends, capacity=1e8 / 3, round_trip=0.033)
+    links = (dataclasses.replace(links[0], message_rates=points), *links[1:])
+    topology = planning.topology(gpus, links, Lan(1e10 / 3, 1e-4))
     return Inputs("digest", topology, planning.workload(pipeline=6, data=2, global_batch=8))
 
 

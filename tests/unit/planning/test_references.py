@@ -6,7 +6,7 @@ from math import ceil
 import pytest
 
 from geotrain.model.plan import Plan
-from geotrain.model.topology import DataCenter, Topology, WanLink
+from geotrain.model.topology import DataCenter, Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.planning.placement.choose import at, baseline, choose
 from geotrain.planning.placement.score import bound
@@ -31,7 +31,7 @@ def atlas(ratio, window, replicas, micro_batches=64, held=HELD, **values):
         for a, b in pairwise("abc")
         for s, t in ((a, b), (b, a))
     )
-    places = Topology(tuple(DataCenter(name, 2 * replicas) for name in "abc"), wide, 1e15, 0.0)
+    places = Topology(tuple(DataCenter(n, 2 * replicas, lan=Lan(1e15, 0.0)) for n in "abc"), wide)
     job = Workload(
         Profile((LayerCosts(forward, forward, forward),) * 6, MESSAGE),
         pipeline=6,
@@ -152,7 +152,7 @@ def test_measured_iterations(connections, within):
         schedule="OneFOneB",
         connections=connections,
     )
-    centers = tuple(DataCenter(name, 2) for name in "abc")
-    plan = choose(Topology(centers, wide, lan_rate=1e9), job)
+    centers = tuple(DataCenter(name, 2, lan=Lan(1e9)) for name in "abc")
+    plan = choose(Topology(centers, wide), job)
     assert isinstance(plan, Plan)
     assert plan.iteration == pytest.approx(MEASURED[connections], rel=within)

@@ -5,7 +5,6 @@ import pytest
 
 from examples.trainer.profile import ProfileError, stage_profile
 from examples.trainer.settings import Place
-from geotrain.model.topology import Topology
 from geotrain.model.workload import LayerCosts, Profile
 from geotrain.planning.schedule.balance import balanced_layers
 from geotrain.planning.schedule.costs import stage_costs
@@ -84,10 +83,8 @@ def test_the_planner_counts_the_same(stages, recompute):
     planned = stage_costs(
         Profile(layers, 1024),
         counts,
-        2,
         recompute=recompute != "none",
         early=recompute == "early",
-        topology=Topology(()),
     )
     begins = accumulate(counts, initial=0)
     for stage, (costs, begin) in enumerate(zip(planned, begins, strict=False)):

@@ -8,7 +8,9 @@ from pydantic import ConfigDict, Field
 from geotrain.api.v1alpha1.fields import (
     Count,
     DataCenterName,
+    Duration,
     Price,
+    Rate,
     ResourceName,
     SpecModel,
     StatusModel,
@@ -23,6 +25,8 @@ from geotrain.api.v1alpha1.resource import (
     message_column,
     ready_columns,
 )
+from geotrain.model.topology import USUAL_LAN
+from geotrain.units import format_duration, format_rate
 
 
 class SecretKeyRef(SpecModel):
@@ -54,6 +58,19 @@ class ClusterAccess(SpecModel):
     """True where the data centre is the hub itself; its own service account is used."""
 
 
+class DataCenterNetwork(SpecModel):
+    """What holds between pods of the data centre, on one node or on two.
+
+    Replicas all-reduce gradients over it, and neighbouring stages exchange activations. A pod is a
+    rank with its tensor-parallel group, whose own exchanges stay inside the pod.
+    """
+
+    pod_rate: Rate = format_rate(USUAL_LAN.rate)
+    """What one pod reaches of another in one direction, in bit/s (default 100G)."""
+    latency: Duration = format_duration(USUAL_LAN.latency)
+    """One way from pod to pod, for example 20us (the default)."""
+
+
 class DataCenterSpec(SpecModel):
     """Where the data centre is and what it offers."""
 
@@ -66,6 +83,8 @@ class DataCenterSpec(SpecModel):
     """Extended resource that counts GPUs on the nodes (default nvidia.com/gpu)."""
     accelerator: str | None = Field(default=None, min_length=1, max_length=63)
     """GPU model, for example H200. Used to estimate layer times of jobs without a profile."""
+    network: DataCenterNetwork = DataCenterNetwork()
+    """The network between pods of this data centre; plans count with it."""
     cost_per_gpu_hour: Price = 0.0
     """Price of one GPU for one hour, in any currency that you use throughout (default 0)."""
 

@@ -1,9 +1,10 @@
 """WanLink: the wide-area path between two data centres."""
 
 from datetime import datetime
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from geotrain.api.v1alpha1.fields import (
     DataCenterName,
@@ -24,6 +25,22 @@ from geotrain.api.v1alpha1.resource import (
     Status,
     message_column,
     ready_columns,
+)
+from geotrain.units import parse_bytes
+
+
+class MessageRate(SpecModel):
+    """A size of messages, and what it reaches."""
+
+    size: Size
+    """Bytes of a message, for example 1Mi."""
+    rate: Rate
+    """What one pod pair reaches with messages of that size, in bit/s, for example 1.2G."""
+
+
+_ASCENDING: Final = rule(
+    "self.all(i, point, i == 0 || quantity(self[i - 1].size).isLessThan(quantity(point.size)))",
+    "give the sizes in ascending order, each once",
 )
 
 
@@ -49,7 +66,14 @@ class WanLinkSpec(SpecModel):
     capacity: Rate
     """Rate of the whole pair in one direction, as leased or capped, in bit/s, for example 5G."""
     per_pod_capacity: Rate | None = None
-    """What one pod pair can reach with many connections, in bit/s; absent: the whole capacity."""
+    """The most that one pod pair can reach with many connections, in bit/s; absent: the whole
+    capacity."""
+    message_rates: tuple[MessageRate, ...] = Field(
+        default=(), max_length=32, json_schema_extra=rules(_ASCENDING)
+    )
+    """What one pod pair reaches with messages of a size, the smallest size first. Straight lines
+    over log2(size) lie between the points; below the first a message takes as long as the first,
+    and beyond the last the rate stays. Empty (the default): every size reaches perPodCapacity."""
     round_trip_time: Duration
     """Round trip between pods of the two data centres, for example 33ms."""
     tcp_window: Size | None = None
@@ -60,6 +84,14 @@ class WanLinkSpec(SpecModel):
     reservable: Share = 1.0
     """Share of the capacity that windows of all jobs together may hand out, above 0 and at most 1
     (default 1)."""
+
+    @field_validator("message_rates")
+    @classmethod
+    def _sizes_ascend(cls, points: tuple[MessageRate, ...]) -> tuple[MessageRate, ...]:
+        sizes = [parse_bytes(point.size) for point in points]
+        if any(a >= b for a, b in pairwise(sizes)):
+            raise ValueError(_ASCENDING["message"])
+        return points
 
 
 class MeasuredLink(StatusModel):

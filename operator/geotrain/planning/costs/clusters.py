@@ -9,14 +9,15 @@ et al. (arXiv 2205.05198) was measured on it, and nothing in it was calibrated t
 from dataclasses import replace
 from typing import Final
 
+from geotrain.model.topology import MessageRates
 from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.planning.costs.iterations import Cluster
 from geotrain.planning.costs.layers import Node
-from geotrain.planning.costs.tiers import Constant, Points, Tier, from_table
+from geotrain.planning.costs.tiers import Constant, Tier, from_table
 
 _MIB = 2**20
 
-NVSWITCH_A100: Final[Points] = from_table(
+NVSWITCH_A100: Final[MessageRates] = from_table(
     sizes=[_MIB * 2**power for power in range(11)],
     seconds=[
         92.79e-6, 93.25e-6, 95.8e-6, 134.3e-6, 232.4e-6, 358.1e-6,

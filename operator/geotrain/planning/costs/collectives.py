@@ -2,43 +2,29 @@
 
 For n ranks and S bytes on each, over links of rate r(message) and latency l::
 
-    ring reduce-scatter, all-gather   (n-1)/n x S / r + (n-1) l
-    ring all-reduce                   both   (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002)
-    all-to-all                        (n-1)/n x S / r + (n-1) l   (each sends 1/n to every other)
+    one pass of a ring     (n-1)/n x S / r + (n-1) l      a reduce-scatter or an all-gather
+    ring all-reduce        both   (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002)
 
-``r`` is taken at S, the size that the published tables of collectives are listed by. A hierarchical
-all-reduce reduces and scatters inside each group, all-reduces one share between the groups on
-every inner rank at once, and gathers inside again.
+``r`` is taken at S, the size that the published tables of collectives are listed by. The planner's
+all-reduce inside a data centre and the rings of ``explore`` are the same pass.
 """
 
 from geotrain.planning.costs.tiers import Tier, busiest
-from geotrain.units import Seconds
+from geotrain.units import BitsPerSecond, Seconds
 
 
-def reduce_scatter(size: float, ranks: int, tier: Tier) -> Seconds:
-    """A ring's first half: each rank ends with the sum of its share. Also an all-gather."""
-    if ranks < 2 or size <= 0:
+def ring_pass(size: float, ranks: int, rate: BitsPerSecond, latency: Seconds) -> Seconds:
+    """Half an all-reduce of ``size`` bytes; ``latency`` is that of the whole way round."""
+    if ranks < 2:
         return 0.0
-    return (ranks - 1) / ranks * tier.occupancy(size) + (ranks - 1) * tier.latency
-
-
-all_gather = reduce_scatter
+    return (ranks - 1) / ranks * size * 8 / rate + latency
 
 
 def all_reduce(size: float, ranks: int, tier: Tier) -> Seconds:
     """A ring over ``ranks`` that all see the same tier."""
-    return reduce_scatter(size, ranks, tier) + all_gather(size, ranks, tier)
-
-
-def hierarchical_all_reduce(size: float, inner: int, outer: int, near: Tier, far: Tier) -> Seconds:
-    """Over ``outer`` groups of ``inner`` ranks; the inner ranks share a group's far link."""
-    between = all_reduce(size / inner, outer, busiest(far, inner))
-    return all_reduce(size, inner, near) + between
-
-
-def all_to_all(size: float, ranks: int, tier: Tier) -> Seconds:
-    """Each rank sends 1/n of its ``size`` bytes to every other."""
-    return reduce_scatter(size, ranks, tier)
+    if size <= 0:
+        return 0.0
+    return 2 * ring_pass(size, ranks, tier.rate(size), (ranks - 1) * tier.latency)
 
 
 def tensor_exchange(size: float, tensor: int, node: int, near: Tier, far: Tier) -> Seconds:
@@ -49,16 +35,6 @@ def tensor_exchange(size: float, tensor: int, node: int, near: Tier, far: Tier) 
     if tensor <= node:
         return all_reduce(size, tensor, near)
     return all_reduce(size, node, near) + all_reduce(size, -(-tensor // node), far)
-
-
-def expert_exchange(
-    tokens: int, hidden: int, value_bytes: int, *, chosen: int, experts: int, tier: Tier
-) -> Seconds:
-    """Dispatch and combine of a mixture-of-experts layer's forward over ``experts`` ranks.
-
-    Each token goes to ``chosen`` experts and comes back (Lepikhin et al., arXiv 2006.16668).
-    """
-    return 2 * all_to_all(float(tokens * hidden * value_bytes * chosen), experts, tier)
 
 
 def data_all_reduce(

@@ -14,7 +14,6 @@ import math
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from geotrain.model.topology import Topology
 from geotrain.model.workload import Profile
 from geotrain.planning.costs import collectives, layers
 from geotrain.planning.costs.accelerators import Accelerator
@@ -74,7 +73,7 @@ def iteration(shape: Shape, layout: Layout, cluster: Cluster, training: Training
 def _costs(made: Profile, layout: Layout, cluster: Cluster, training: Training) -> Costs:
     counts = _counts(made, layout.pipeline)
     recompute = training.recompute == Recompute.ALL
-    found = stage_costs(made, counts, 1, recompute=recompute, topology=Topology(()))
+    found = stage_costs(made, counts, recompute=recompute)
     ends = [0, *accumulate(counts)]
     reduced = [gradients(made, made.layers[a:b]) for a, b in pairwise(ends)]
     stages = tuple(

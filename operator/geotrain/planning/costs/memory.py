@@ -11,9 +11,6 @@ t tensor ranks (Korthikanti et al., arXiv 2205.05198, table 2; 16 bits and f = 4
     with sequence parallelism          n h (34/t + 5 a s / (h t))
     attention recomputed, or fused     the same without the term of a
     all recomputed                     2 n h, or 2 n h / t with sequence parallelism
-
-Stage s of P holds min(M, P - s) micro-batches under 1F1B; with v chunks a device holds
-1 + (P - 1) / (P v) times the first stage's (ibid., section 4.2.3).
 """
 
 from dataclasses import dataclass
@@ -72,8 +69,3 @@ def layer_activation(
         return round(inputs + inner)
     scores = 2.5 * shape.value_bytes * shape.heads * shape.tokens * shape.sequence / tensor
     return round(inputs + inner + scores)
-
-
-def interleaved_share(devices: int, chunks: int) -> float:
-    """What v chunks hold of a first stage's activations, of what one chunk would hold."""
-    return 1 + (devices - 1) / (devices * chunks)

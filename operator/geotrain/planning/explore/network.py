@@ -17,15 +17,15 @@ every device of the machine in a sibling group that does the same at the same ti
 * **A pipeline's hop** between neighbouring stages crosses the tier where their digits differ. Of
   the m stages in a unit one sends over its border: ``min(port, m x rate)``.
 
-A ring pass (all-gather or reduce-scatter) of S bytes takes ``(d-1)/d x S / rate + latency``, its
-slowest edge's rate (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002), and every rate counts
-with the transport's efficiency on that tier.
+A ring passes S bytes (all-gather or reduce-scatter) at its slowest edge's rate, as in
+``costs.collectives``, and every rate counts with the transport's efficiency on that tier.
 """
 
 from dataclasses import dataclass
 from math import fsum, inf, prod
 from typing import Literal
 
+from geotrain.planning.costs.collectives import ring_pass
 from geotrain.units import BitsPerSecond, Seconds
 
 Rings = Literal["aware", "oblivious"]
@@ -112,9 +112,7 @@ class Ring:
 
     def seconds(self, size: float) -> Seconds:
         """One pass, an all-gather or a reduce-scatter of ``size`` bytes in all."""
-        if self.size == 1:
-            return 0.0
-        return (self.size - 1) / self.size * size * 8 / self.rate + self.latency
+        return ring_pass(size, self.size, self.rate, self.latency)
 
 
 def ring(network: Network, transport: Transport, spread: Spread) -> Ring:

@@ -2,16 +2,17 @@
 
 The largest data centres come first, as in ATLAS: so many devices are spread evenly over the first
 one, the first two, and so on, wherever each then has room and every two of them are linked. Tiers
-are the node (the GPUs of one pod), the data centre (its LAN, shared by the GPUs of a pod) and the
-wide area: of the slowest link between any two, each device has its part of the capacity, and alone
-what a pod pair can reach. Connections are taken to be enough to fill a link (docs/wide-area.md).
+are the node (the GPUs of one pod), the data centre (the slowest LAN of any, shared by the GPUs of a
+pod) and the wide area: of the slowest link between any two, each device has its part of the
+capacity, and alone what a pod pair can reach with its best messages. Connections are taken to be
+enough to fill a link (docs/wide-area.md).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from geotrain.model.topology import Topology, WanLink
+from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.planning.explore.network import Network, Rings, Tier, Transport
 from geotrain.units import BitsPerSecond, Seconds
 
@@ -40,33 +41,30 @@ def regions(
     usable = [each for each in topology.data_centers if not allowed or each.name in allowed]
     usable.sort(key=lambda each: (-each.gpus, each.name))
     for count in range(1, len(usable) + 1):
-        names = tuple(each.name for each in usable[:count])
+        chosen = usable[:count]
+        names = tuple(center.name for center in chosen)
         each, rest = divmod(devices, count)
         links = [topology.link(a, b) for a, b in permutations(names, 2)]
         found = [link for link in links if link is not None]
         if rest or each % node or each > usable[count - 1].gpus or len(found) < len(links):
             continue
-        yield Region(names, _network(topology, each, node, count, found, rings))
+        yield Region(names, _network(chosen, each, node, found, rings))
 
 
 def _network(
-    topology: Topology, each: int, node: int, count: int, links: list[WanLink], rings: Rings
+    centers: Sequence[DataCenter], each: int, node: int, links: list[WanLink], rings: Rings
 ) -> Network:
+    slowest = min(center.lan.rate for center in centers)
+    latency = max(center.lan.latency for center in centers)
     tiers = [
         Tier("node", node, NODE_RATE, _NODE_LATENCY),
-        Tier(
-            "data-centre",
-            each // node,
-            topology.lan_rate / node,
-            topology.lan_latency,
-            topology.lan_rate,
-        ),
+        Tier("data-centre", each // node, slowest / node, latency, slowest),
     ]
     efficiency = [1.0, 1.0]
     if links:
         rate = min(link.capacity * link.reservable for link in links) / each
         port = min(link.pod_rate for link in links)
         latency = max(link.round_trip for link in links) / 2
-        tiers.append(Tier("wide-area", count, min(rate, port), latency, port))
+        tiers.append(Tier("wide-area", len(centers), min(rate, port), latency, port))
         efficiency.append(min(link.efficiency for link in links))
     return Network(tuple(tiers), (Transport("tcp", tuple(efficiency)),), rings)

@@ -292,7 +292,7 @@ class _Shortest:
         link = self._links.get((source, target))
         if link is None:
             return math.inf
-        return link.round_trip / 2 + transfer_time(self._size, link.pod_rate)
+        return link.round_trip / 2 + transfer_time(self._size, link.message_rate(self._size))
 
 
 def _crossings(segments: Segments) -> Iterator[tuple[str, str]]:

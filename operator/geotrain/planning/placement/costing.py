@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from geotrain.model.plan import Placement
-from geotrain.model.topology import Topology, WanLink
+from geotrain.model.topology import Lan, Topology, WanLink
 from geotrain.model.workload import Workload
 from geotrain.planning.schedule import balance
 from geotrain.planning.schedule.costs import (
@@ -37,7 +37,8 @@ class Costing:
         self._topology, self._workload = topology, workload
         self._hourly = {each.name: each.cost_per_gpu_hour for each in topology.data_centers}
         self._links = {(link.source, link.target): link for link in topology.links}
-        self._stages: dict[int, tuple[StageCosts, ...]] = {}
+        self._lans = {each.name: each.lan for each in topology.data_centers}
+        self._stages: dict[tuple[int, Lan], tuple[StageCosts, ...]] = {}
         self._mixed: dict[Placement, tuple[StageCosts, ...]] = {}
         kinds = {(workload.profile_on(d.accelerator), d.memory) for d in topology.data_centers}
         self._kinds = tuple(kinds)
@@ -45,7 +46,7 @@ class Costing:
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
-        """Consecutive layers of each stage where all data centres are alike."""
+        """Consecutive layers of each stage where all data centres have the same accelerators."""
         return balance.balanced_layers(self._kinds[0][0].layers, self._workload.pipeline)
 
     def costs(self, placement: Placement) -> Costs:
@@ -61,7 +62,7 @@ class Costing:
             forward += inside
             backward += inside
         is_alike = len(self._kinds) == 1
-        costs = self._stage_costs(placement.data) if is_alike else self._placed(placement)
+        costs = self._alike(placement) if is_alike else self._placed(placement)
         return Costs(costs, tuple(forward), tuple(backward))
 
     def price(self, placement: Placement, iteration: Seconds) -> float:
@@ -90,14 +91,23 @@ class Costing:
         """The link of two neighbours."""
         return self._links[source, target]
 
-    def _stage_costs(self, replicas: int) -> tuple[StageCosts, ...]:
+    def _alike(self, placement: Placement) -> tuple[StageCosts, ...]:
+        """Each stage with the all-reduce of its data centre's LAN."""
+        runs = [(self._lans[name], count) for name, count in placement.segments]
+        if len({lan for lan, _ in runs}) == 1:
+            return self._stage_costs(placement.data, runs[0][0])
+        found: list[StageCosts] = []
+        for lan, count in runs:
+            found += self._stage_costs(placement.data, lan)[len(found) : len(found) + count]
+        return tuple(found)
+
+    def _stage_costs(self, replicas: int, lan: Lan) -> tuple[StageCosts, ...]:
         """Those of one replica, but for the all-reduce."""
-        if replicas not in self._stages:
-            rings = {
-                size: all_reduce(size, replicas, self._topology) for size in set(self._gradients)
-            }
+        key = replicas, lan
+        if key not in self._stages:
+            rings = {size: all_reduce(size, replicas, lan) for size in set(self._gradients)}
             one = self._one_replica
-            self._stages[replicas] = (
+            self._stages[key] = (
                 tuple(
                     replace(stage, all_reduce=rings[size])
                     for stage, size in zip(one, self._gradients, strict=True)
@@ -105,7 +115,7 @@ class Costing:
                 if any(rings.values())
                 else one
             )
-        return self._stages[replicas]
+        return self._stages[key]
 
     @cached_property
     def _gradients(self) -> tuple[Bytes, ...]:
@@ -125,9 +135,7 @@ class Costing:
                 for _ in range(count)
             )
             layers = balance.balanced_over(rows)
-            self._mixed[placement] = placed_stage_costs(
-                topology, workload, placement, layers, placement.data
-            )
+            self._mixed[placement] = placed_stage_costs(topology, workload, placement, layers)
         return self._mixed[placement]
 
     @cached_property
@@ -136,16 +144,14 @@ class Costing:
         stages = stage_costs(
             profile,
             self.layers,
-            1,
             recompute=self._workload.recompute,
             early=self._workload.early_recompute,
-            topology=self._topology,
         )
         return tuple(replace(stage, memory=memory) for stage in stages)
 
     def _hop(self, replicas: int, source: str, target: str, stages: int) -> Hop:
         # Inside a data centre all hops are alike.
-        key = (replicas, source, target, stages) if source != target else (0, "", "", 0)
+        key = (replicas, source, target, stages) if source != target else (0, source, "", 0)
         if key not in self._hops:
             self._hops[key] = hop(self._topology, self._workload, replicas, source, target, stages)
         return self._hops[key]

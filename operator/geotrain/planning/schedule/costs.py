@@ -17,15 +17,19 @@ Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 A weight gradient that is put off needs what its input gradient recomputed: with recompute Σ
 activation(l) on top of ``held``, from the one to the other.
 
-The end of an iteration: ring all-reduce of the stage's gradients over its D replicas, which never
+The end of an iteration: a ring all-reduce of the stage's gradients over its D replicas, which never
 leave a data centre, ``2(D-1)/D x gradients / LAN rate + 2(D-1) x LAN latency``, then the optimizer
-step (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002).
+step. The LAN is that of the stage's data centre, between pods; replicas on one node are not
+taken to be nearer to each other (docs/decisions/0009).
 
 A message of S bytes over the wide area::
 
     path rate  = min(pod rate, reservable capacity / D, n x window / RTT)
     occupancy  = S / path rate, or in turns over all D pods' paths S / (D x path rate)
     delay      = RTT/2 + LAN hops + wait for the last window
+
+The pod rate is that of messages of the size which each path carries, S or S / D: small ones reach
+less. A window is nevertheless booked at what the path can carry, since their bytes may come at it.
 
 A path is one pod pair with n connections; the reservable capacity of a DC pair is split over the D
 replicas, so that the windows handed out never exceed it. In turns, one D-th of a message leaves
@@ -51,8 +55,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
 
 from geotrain.model.plan import Kind, Placement
-from geotrain.model.topology import Topology, WanLink
+from geotrain.model.topology import Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.costs.collectives import ring_pass
 from geotrain.planning.schedule.layouts import Layout
 from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time, window_rate
 
@@ -119,7 +124,7 @@ def _count(room: Bytes, each: Bytes) -> int:
 class Hop:
     """How messages cross one stage boundary in one direction.
 
-    ``rate`` is what one path carries of a message, ``paths`` over how many it is cut; ``shared``
+    ``rate`` is what one path is guaranteed, ``paths`` over how many a message is cut; ``shared``
     says that the replicas take turns. ``connections`` is 0 inside a data centre; ``lenders`` is
     how many pods of each replica's data centre lend their path, its own among them.
     """
@@ -174,16 +179,14 @@ class Costs:
 def stage_costs(
     profile: Profile,
     layers: Sequence[int],
-    replicas: int,
     *,
     recompute: bool,
-    topology: Topology,
     early: bool = False,
 ) -> tuple[StageCosts, ...]:
-    """Costs of every stage; ``layers`` says how many consecutive layers each has."""
+    """Costs of every stage of one replica; ``layers`` are the consecutive layers of each."""
     ends = list(accumulate(layers))
     return tuple(
-        _stage(profile, profile.layers[end - count : end], replicas, recompute, early, topology)
+        _stage(profile, profile.layers[end - count : end], recompute, early)
         for count, end in zip(layers, ends, strict=True)
     )
 
@@ -193,29 +196,24 @@ def placed_stage_costs(
     workload: Workload,
     placement: Placement,
     layers: Sequence[int],
-    replicas: int,
 ) -> tuple[StageCosts, ...]:
-    """Costs of every stage on the accelerators of the data centre that runs it."""
+    """Costs of every stage on the accelerators and the LAN of the data centre that runs it."""
     ends = [0, *accumulate(layers)]
     found: list[StageCosts] = []
     for name, count in placement.segments:
-        center = topology.data_center(name)
+        center, lan = topology.data_center(name), topology.lan(name)
         profile = workload.profile_on(center.accelerator) if center else workload.profile
         for begin, end in islice(pairwise(ends), len(found), len(found) + count):
             some = profile.layers[begin:end]
-            recompute, early = workload.recompute, workload.early_recompute
-            stage = _stage(profile, some, replicas, recompute, early, topology)
-            found.append(replace(stage, memory=center.memory if center else None))
+            stage = _stage(profile, some, workload.recompute, workload.early_recompute)
+            ring = all_reduce(gradients(profile, some), placement.data, lan)
+            memory = center.memory if center else None
+            found.append(replace(stage, all_reduce=ring, memory=memory))
     return tuple(found)
 
 
 def _stage(
-    profile: Profile,
-    layers: tuple[LayerCosts, ...],
-    replicas: int,
-    recompute: bool,
-    early: bool,
-    topology: Topology,
+    profile: Profile, layers: tuple[LayerCosts, ...], recompute: bool, early: bool
 ) -> StageCosts:
     forward = math.fsum(layer.forward for layer in layers)
     activations = [layer.activation for layer in layers]
@@ -229,7 +227,6 @@ def _stage(
         held=len(layers) * profile.boundary if recompute else sum(activations),
         fixed=parameters + (max(activations) if recompute else 0),
         kept=sum(activations) if recompute else 0,
-        all_reduce=all_reduce(gradients(profile, layers), replicas, topology),
         step=profile.optimizer_step + math.fsum(layer.step for layer in layers),
         early=_recomputed_early(layers) if recompute and early else 0.0,
     )
@@ -260,12 +257,11 @@ def gradients(profile: Profile, layers: Sequence[LayerCosts]) -> Bytes:
     return sum(usual if layer.gradients is None else layer.gradients for layer in layers)
 
 
-def all_reduce(size: Bytes, replicas: int, topology: Topology) -> Seconds:
+def all_reduce(size: Bytes, replicas: int, lan: Lan) -> Seconds:
     """A ring all-reduce of ``size`` bytes inside a data centre."""
-    if replicas < 2 or size == 0:
+    if size == 0:
         return 0.0
-    crossings = 2 * (replicas - 1)
-    return crossings * (transfer_time(size, topology.lan_rate) / replicas + topology.lan_latency)
+    return 2 * ring_pass(size, replicas, lan.rate, (replicas - 1) * lan.latency)
 
 
 def connections(link: WanLink, wanted: int | None) -> int:
@@ -292,7 +288,7 @@ def costs(
     boundaries = list(pairwise(where))
     stages = dict(placement.segments)
     return Costs(
-        stages=placed_stage_costs(topology, workload, placement, layers, placement.data),
+        stages=placed_stage_costs(topology, workload, placement, layers),
         forward=tuple(
             hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries
         ),
@@ -307,14 +303,16 @@ def hop(
 ) -> Hop:
     """How messages go to the next stage; the source's data centre runs ``stages`` of them."""
     size = workload.profile.boundary
+    near = topology.lan(source)
     if source == target:
-        return Hop(transfer_time(size, topology.lan_rate), topology.lan_latency)
+        return Hop(transfer_time(size, near.rate), near.latency)
     link = topology.link(source, target)
     assert link is not None, "candidates cross linked data centres only"
     temporal = workload.sharing == "Temporal"
     return wan_hop(
-        topology,
         link,
+        near,
+        topology.lan(target),
         size,
         connections(link, workload.connections),
         replicas=replicas,
@@ -324,8 +322,9 @@ def hop(
 
 
 def wan_hop(
-    topology: Topology,
     link: WanLink,
+    near: Lan,
+    far: Lan,
     size: Bytes,
     connections: int,
     *,
@@ -335,19 +334,22 @@ def wan_hop(
 ) -> Hop:
     """How messages of ``size`` bytes cross a link that ``replicas`` flows use.
 
-    Each replica has ``lenders`` paths of its own, one where nothing is borrowed.
+    Where one is cut over several paths, the pods of the sending data centre get their parts over
+    the ``near`` LAN, and those of the other bring them together over the ``far`` one. Each replica
+    has ``lenders`` paths of its own, one where nothing is borrowed.
     """
     share = min(link.pod_rate, link.capacity * link.reservable / (replicas * lenders))
     paths = lenders * (replicas if in_turns else 1)
     bound = _window_bound(link, connections)
-    lendable = topology.lan_rate / (paths - 1) if paths > 1 else math.inf
+    lendable = min(near.rate, far.rate) / (paths - 1) if paths > 1 else math.inf
     # A window counts payload; rates count headers too.
     limit = min(bound / link.efficiency, lendable)
+    reached = min(share, limit, link.message_rate(size / paths))
     kept = IDLE_SHARE if in_turns else 0.0
     return Hop(
-        occupancy=transfer_time(size, paths * min(share, limit) * link.efficiency),
+        occupancy=transfer_time(size, paths * reached * link.efficiency),
         delay=link.round_trip / 2
-        + (2 * topology.lan_latency if paths > 1 else 0.0)
+        + (near.latency + far.latency if paths > 1 else 0.0)
         + _last_window(link, size / (connections * paths), bound / (share * link.efficiency)),
         rate=min(share * (1 - kept), limit),
         paths=paths,

@@ -13,7 +13,7 @@ from typing import Any
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.errors import InputError
 from geotrain.model.plan import Plan
-from geotrain.model.topology import DataCenter, Topology, WanLink
+from geotrain.model.topology import DataCenter, Lan, MessageRates, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.roles.controller.digests import digest
 
@@ -98,9 +98,20 @@ def _less(link: WanLink, taken: float) -> WanLink | None:
 
 
 def _topology(content: Mapping[str, Any]) -> Topology:
-    centers = tuple(DataCenter(**each) for each in content["data_centers"])
-    links = tuple(WanLink(**each) for each in content["links"])
-    return Topology(**{**content, "data_centers": centers, "links": links})
+    centers = tuple(
+        DataCenter(**{**each, "lan": Lan(**each["lan"])}) for each in content["data_centers"]
+    )
+    links = tuple(
+        WanLink(**{**each, "message_rates": _message_rates(each["message_rates"])})
+        for each in content["links"]
+    )
+    return Topology(centers, links)
+
+
+def _message_rates(content: Mapping[str, Any] | None) -> MessageRates | None:
+    if content is None:
+        return None
+    return MessageRates(tuple(content["sizes"]), tuple(content["rates"]))
 
 
 def _workload(content: Mapping[str, Any]) -> Workload:

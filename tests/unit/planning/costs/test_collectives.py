@@ -1,8 +1,6 @@
 """Collectives against their formulas, and the tiers they cross."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from geotrain.planning.costs import collectives
 from geotrain.planning.costs.tiers import Constant, Tier
@@ -12,26 +10,12 @@ NEAR, FAR = Tier(Constant(8e9), 1e-3), Tier(Constant(8e8), 1e-2)
 
 def test_a_ring_moves_twice_what_it_must():
     assert collectives.all_reduce(1e9, 4, NEAR) == pytest.approx(2 * 3 / 4 + 6e-3)
-    assert collectives.reduce_scatter(1e9, 4, NEAR) == pytest.approx(3 / 4 + 3e-3)
-    assert collectives.all_to_all(1e9, 4, NEAR) == pytest.approx(3 / 4 + 3e-3)
+    assert collectives.ring_pass(1e9, 4, 8e9, 3e-3) == pytest.approx(3 / 4 + 3e-3)
 
 
 @pytest.mark.parametrize(("size", "ranks"), [(0, 8), (1e9, 1)])
 def test_nothing_to_reduce_takes_no_time(size, ranks):
     assert collectives.all_reduce(size, ranks, NEAR) == 0
-
-
-def test_a_hierarchy_sends_a_share_of_each_inner_rank_far():
-    found = collectives.hierarchical_all_reduce(1e9, 4, 2, NEAR, FAR)
-    far = 2 * (1 / 2 * 0.25e9 * 8 / 2e8 + 1e-2)
-    assert found == pytest.approx(collectives.all_reduce(1e9, 4, NEAR) + far)
-
-
-@given(inner=st.integers(2, 8), outer=st.integers(2, 8))
-def test_a_hierarchy_beats_a_ring_whose_every_rank_goes_far(inner, outer):
-    near, far = Tier(Constant(8e10)), Tier(Constant(8e9))
-    ring = collectives.all_reduce(1e9, inner * outer, Tier(Constant(8e9 / inner)))
-    assert collectives.hierarchical_all_reduce(1e9, inner, outer, near, far) <= ring
 
 
 def test_a_tensor_group_wider_than_a_node_crosses_the_data_centre():
@@ -52,11 +36,6 @@ def test_rings_of_the_devices_of_a_node_share_its_links(tensor, rings):
     far = Tier(Constant(8e9))
     found = collectives.data_all_reduce(1e9, 16, tensor, 8, NEAR, far)
     assert found == pytest.approx(rings * 2 * 15 / 16)
-
-
-def test_experts_get_each_token_as_often_as_it_chose_and_send_it_back():
-    found = collectives.expert_exchange(4096, 1000, 2, chosen=2, experts=4, tier=NEAR)
-    assert found == pytest.approx(2 * (3 / 4 * 4096 * 1000 * 2 * 2 / 1e9 + 3e-3))
 
 
 @pytest.mark.parametrize(("overlap", "left"), [(0.0, 3.0), (0.5, 2.0), (1.0, 1.0), (2.0, 0.0)])

@@ -26,7 +26,10 @@ def test_the_first_stage_holds_what_the_paper_says(model, figure, recompute, seq
     one = memory.layer_activation(
         shape, layout.tensor, recompute, sequence_parallel=sequence_parallel
     )
-    share = memory.interleaved_share(layout.pipeline, layout.chunks) if layout.chunks > 1 else 1
+    # With v chunks the first of P devices holds 1 + (P - 1) / (P v) times the activations that it
+    # holds with one (ibid., section 4.2.3).
+    share = 1 + (layout.pipeline - 1) / (layout.pipeline * layout.chunks)
+    share = share if layout.chunks > 1 else 1
     assert one * shape.layers * share / 2**30 == pytest.approx(FIGURE[model][figure]["act"])
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geotrain.errors import InputError
-from geotrain.model.topology import Topology
 from geotrain.planning.costs import profiles
 from geotrain.planning.schedule.costs import stage_costs
 
@@ -38,10 +37,7 @@ def test_sailors_outer_key_is_the_micro_batch_and_the_inner_one_the_tensor_degre
 
 def test_ends_and_the_optimizers_step_count_where_they_run():
     made = sailor(NEO)
-    whole, first = (
-        stage_costs(made, layers, 1, recompute=False, topology=Topology(()))[0]
-        for layers in ((34,), (1, 33))
-    )
+    whole, first = (stage_costs(made, layers, recompute=False)[0] for layers in ((34,), (1, 33)))
     assert whole.step == pytest.approx(34 * 0.00655)
     assert first.step == pytest.approx(0.00655)
     assert first.forward == 0.003114

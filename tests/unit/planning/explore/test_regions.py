@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from geotrain.model.topology import DataCenter, Topology, WanLink
+from geotrain.model.topology import DataCenter, Lan, Topology, WanLink
 from geotrain.planning.explore.regions import regions
 
 
@@ -16,7 +18,6 @@ def both(*arguments):
 PLACES = Topology(
     (DataCenter("c", 8), DataCenter("a", 8), DataCenter("b", 16)),
     (*both("a", "b"), *both("b", "c", 4e9), *both("a", "c", 8e9, 0.08)),
-    lan_rate=100e9,
 )
 
 
@@ -35,6 +36,17 @@ def test_the_slowest_link_is_shared_by_the_devices_of_a_data_centre():
     assert (inside.rate, inside.most) == (50e9, 100e9)
     assert (wide.rate, wide.most, wide.latency) == (4e9 / 8, 4e9, 0.04)
     assert three.network.transports[0].efficiency == (1.0, 1.0, 0.9)
+
+
+def test_the_slowest_lan_stands_for_all_that_take_part():
+    c, a, b = PLACES.data_centers
+    mixed = (c, replace(a, lan=Lan(40e9, 1e-5)), replace(b, lan=Lan(80e9, 5e-5)))
+    one, two = regions(replace(PLACES, data_centers=mixed), 16, 2)
+    inside = [each.network.tiers[1] for each in (one, two)]
+    assert [(tier.rate, tier.most, tier.latency) for tier in inside] == [
+        (40e9, 80e9, 5e-5),
+        (20e9, 40e9, 5e-5),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from geotrain.model.decision import Infeasible
-from geotrain.model.topology import DataCenter, Topology
+from geotrain.model.topology import DataCenter, Lan, Topology
 from geotrain.model.workload import Profile
 from geotrain.planning.placement import choose, score
 from geotrain.planning.placement.costing import Costing
@@ -43,7 +43,7 @@ def test_each_stage_costs_what_its_data_centres_accelerator_takes():
     assert [stage.layers for stage in found.stages] == [4, 4, 2, 2]
     assert [stage.forward for stage in found.stages] == pytest.approx([0.02] * 4)
     assert found == costs.costs(places(), WORK, WHERE, (4, 4, 2, 2))
-    assert found.stages[0].all_reduce == costs.all_reduce(4 * 7, 2, places())
+    assert found.stages[0].all_reduce == costs.all_reduce(4 * 7, 2, Lan())
 
 
 def test_data_centres_of_one_kind_share_their_stages():
@@ -51,6 +51,17 @@ def test_data_centres_of_one_kind_share_their_stages():
     costing = Costing(alike, WORK)
     assert costing.costs(WHERE) == costs.costs(alike, WORK, WHERE, (3, 3, 3, 3))
     assert costing.layers == (3, 3, 3, 3)
+
+
+def test_data_centres_of_one_kind_may_have_lans_of_their_own():
+    alike = places(b="fast")
+    near, far = alike.data_centers
+    alike = replace(alike, data_centers=(near, replace(far, lan=Lan(1e9, 1e-3))))
+    costing = Costing(alike, WORK)
+    for where in (WHERE, placement(("b", 2), ("a", 2), data=2), placement(("b", 4), data=2)):
+        assert costing.costs(where) == costs.costs(alike, WORK, where, (3, 3, 3, 3))
+    slow = costing.costs(WHERE).stages
+    assert slow[0].all_reduce < slow[2].all_reduce == slow[3].all_reduce
 
 
 def test_each_stage_holds_what_fits_its_own_devices():
@@ -79,7 +90,7 @@ def test_a_plan_gives_faster_data_centres_more_layers():
 
 
 def test_a_data_centre_that_is_not_known_costs_the_same_as_all():
-    found = costs.placed_stage_costs(Topology(()), WORK, WHERE, (3, 3, 3, 3), 1)
+    found = costs.placed_stage_costs(Topology(()), WORK, WHERE, (3, 3, 3, 3))
     assert found[0].memory is None
     assert found[0].forward == pytest.approx(0.03)
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from geotrain.model.plan import Plan
+from geotrain.model.topology import MessageRates
 from geotrain.planning.placement.choose import choose
 from support.planning import links, profile, topology, workload
 
@@ -43,6 +44,15 @@ def test_the_rate_from_which_on_a_second_data_centre_pays_is_the_one_that_makes_
     assert len(at(1.01).placement.segments) == 2
     assert at(1.01).notes == ()
     assert len(at(0.7).placement.segments) == 1
+
+
+def test_what_small_messages_reach_grows_with_the_link():
+    slow = places(20e6, message_rates=MessageRates((1e6, 40e6), (1e6, 5e6)))
+    (note,) = found(slow).notes
+    pays = rate(note)
+    assert pays > slow.links[0].pod_rate == 5e6
+    points = MessageRates((1e6, 40e6), (pays / 5, pays))
+    assert len(found(places(4 * pays, message_rates=points)).placement.segments) == 2
 
 
 def test_where_latency_decides_no_bandwidth_helps():

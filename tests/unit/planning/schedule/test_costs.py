@@ -4,12 +4,12 @@ from dataclasses import replace
 import pytest
 
 from geotrain.model.plan import Kind
-from geotrain.model.topology import Topology, WanLink
+from geotrain.model.topology import Lan, MessageRates, WanLink
 from geotrain.model.workload import LayerCosts, Profile
 from geotrain.planning.schedule import costs
 from support.planning import links, placement, profile, topology, workload
 
-LAN = Topology((), lan_rate=8e9, lan_latency=0.001)
+LAN = Lan(8e9, 0.001)
 
 # 50 Mbit/s a pod and 45 ms need 281 kB in flight.
 LINK = WanLink("a", "b", 100e6, 0.045, window=16_300, per_pod_capacity=50e6)
@@ -18,7 +18,7 @@ LINK = WanLink("a", "b", 100e6, 0.045, window=16_300, per_pod_capacity=50e6)
 def stage(**values):
     layer = LayerCosts(0.01, 0.02, 0.03, activation=100, parameters=1000)
     made = Profile((layer, layer), boundary=10, optimizer_step=0.5, gradient_bytes_per_layer=10**6)
-    values = {"layers": (2,), "replicas": 1, "recompute": False, "topology": LAN, **values}
+    values = {"layers": (2,), "recompute": False, **values}
     return costs.stage_costs(made, **values)[0]
 
 
@@ -38,8 +38,10 @@ def test_recompute_repeats_the_forward_and_keeps_only_boundaries():
 
 
 def test_a_ring_all_reduce_sends_every_gradient_almost_twice():
-    found = stage(replicas=4)
-    assert found.all_reduce == pytest.approx(2 * 3 / 4 * 2e6 * 8 / 8e9 + 6 * 0.001)
+    assert costs.all_reduce(2 * 10**6, 4, LAN) == pytest.approx(
+        2 * 3 / 4 * 2e6 * 8 / 8e9 + 6 * 0.001
+    )
+    assert costs.all_reduce(2 * 10**6, 1, LAN) == costs.all_reduce(0, 4, LAN) == 0
 
 
 def test_memory_holds_what_is_left_beside_the_weights():
@@ -65,8 +67,8 @@ def test_twice_the_connections_that_fill_a_path(link, wanted, expected):
     assert costs.connections(link, wanted) == expected
 
 
-def hop(connections=36, replicas=1, in_turns=False, link=LINK, size=500_000, lan=LAN):
-    return costs.wan_hop(lan, link, size, connections, replicas=replicas, in_turns=in_turns)
+def hop(connections=36, replicas=1, in_turns=False, link=LINK, size=500_000, near=LAN, far=LAN):
+    return costs.wan_hop(link, near, far, size, connections, replicas=replicas, in_turns=in_turns)
 
 
 def test_one_connection_carries_a_window_in_each_round_trip():
@@ -107,13 +109,14 @@ def test_in_turns_a_message_leaves_by_all_pods():
 
 def test_borrowed_paths_are_those_of_the_data_centres_other_stages():
     own, lent = (
-        costs.wan_hop(LAN, LINK, 500_000, 36, replicas=2, in_turns=True, lenders=k) for k in (1, 3)
+        costs.wan_hop(LINK, LAN, LAN, 500_000, 36, replicas=2, in_turns=True, lenders=k)
+        for k in (1, 3)
     )
     assert (lent.paths, lent.lenders) == (6, 3)
     # The pair's 100 Mbit/s are split over six paths, no longer bound by 50 Mbit/s a pod.
     assert lent.rate == pytest.approx(0.99 * 100e6 / 6)
     assert (lent.occupancy, lent.spacing) == (own.occupancy, 2 * own.occupancy)
-    alone = costs.wan_hop(LAN, LINK, 500_000, 36, replicas=1, in_turns=False, lenders=2)
+    alone = costs.wan_hop(LINK, LAN, LAN, 500_000, 36, replicas=1, in_turns=False, lenders=2)
     assert (alone.paths, alone.shared) == (2, False)
     assert alone.spacing == alone.occupancy == pytest.approx(500_000 * 8 / 100e6)
 
@@ -133,13 +136,54 @@ def test_early_recompute_takes_no_more_memory_than_one_layer():
     assert stage(recompute=True, early=True).early == pytest.approx(0.01)
     assert stage(recompute=True, early=True).fixed == stage(recompute=True).fixed
     light = Profile((LayerCosts(0.01, 0.02, 0.03),) * 3, boundary=10)
-    found = costs.stage_costs(light, (3,), 1, recompute=True, early=True, topology=LAN)
+    found = costs.stage_costs(light, (3,), recompute=True, early=True)
     assert found[0].early == pytest.approx(0.03)
 
 
-def test_a_slow_lan_bounds_what_the_mates_can_lend():
-    slow = Topology((), lan_rate=60e6, lan_latency=0.0)
-    assert hop(replicas=4, in_turns=True, lan=slow).rate == pytest.approx(20e6)
+def test_the_slower_lan_of_both_ends_bounds_what_the_mates_can_lend():
+    slow = Lan(60e6, 0.002)
+    for ends in ({"near": slow}, {"far": slow}):
+        found = hop(replicas=4, in_turns=True, **ends)
+        assert found.rate == pytest.approx(20e6)
+        assert found.delay == pytest.approx(0.0225 + 0.001 + 0.002)
+        alone = hop(**ends)
+        assert (alone.rate, alone.delay) == (50e6, 0.0225)
+
+
+SMALL = replace(LINK, window=None, message_rates=MessageRates((125e3, 500e3), (10e6, 40e6)))
+
+
+def test_a_message_reaches_what_its_size_does():
+    assert hop(link=SMALL).occupancy == pytest.approx(500_000 * 8 / 40e6)
+    assert hop(link=SMALL, size=250_000).occupancy == pytest.approx(250_000 * 8 / 25e6)
+    assert hop(link=SMALL, size=1).occupancy == pytest.approx(0.1)
+    assert hop(link=SMALL, size=0).occupancy == 0
+
+
+def test_in_turns_each_path_carries_a_smaller_message_and_is_booked_whole():
+    found = hop(replicas=2, in_turns=True, link=SMALL)
+    assert found.occupancy == pytest.approx(500_000 * 8 / (2 * 25e6))
+    assert found.rate == pytest.approx(0.99 * 40e6)
+
+
+def test_a_path_is_never_faster_than_a_pod_pair_or_its_share():
+    fast = replace(SMALL, message_rates=MessageRates((1e3,), (1e12,)))
+    assert hop(link=fast).occupancy == pytest.approx(500_000 * 8 / 50e6)
+    assert hop(link=fast, replicas=4).occupancy == pytest.approx(500_000 * 8 / 25e6)
+
+
+def test_each_data_centre_has_its_own_lan():
+    places = topology({"a": 4, "b": 4})
+    near = replace(places.data_centers[0], lan=Lan(8e9, 0.5))
+    places = replace(places, data_centers=(near, *places.data_centers[1:]))
+    work = workload(profile=replace(profile(), gradient_bytes_per_layer=10**9))
+    found = costs.costs(places, work, placement(("a", 2), ("b", 2), data=2), (2, 2, 2, 2))
+    assert (found.forward[0].occupancy, found.forward[0].delay) == (0.001, 0.5)
+    assert (found.forward[2].occupancy, found.forward[2].delay) == (8e-5, 20e-6)
+    assert [stage.all_reduce for stage in found.stages] == pytest.approx(
+        [2 + 2 * 0.5] * 2 + [0.16 + 2 * 20e-6] * 2
+    )
+    assert found.forward[1].delay == pytest.approx(0.01 + 0.5 + 20e-6)
 
 
 def test_headers_take_their_share_of_a_rate():
@@ -155,7 +199,7 @@ def test_an_unlimited_window_never_binds():
 
 
 def test_costs_of_a_placement_cross_lan_and_wan():
-    places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=80e6), lan_rate=1e9)
+    places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=80e6), Lan(1e9))
     work = workload(profile=profile(layers=3), sharing="Spatial")
     found = costs.costs(places, work, placement(("a", 2), ("b", 1), data=2), (1, 1, 1))
     assert [h.crosses_wan for h in found.hops] == [False, True, False, True]
