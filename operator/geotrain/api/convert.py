@@ -18,6 +18,7 @@ from geotrain.errors import InputError
 from geotrain.model import topology as model
 from geotrain.model.plan import Alternative, Flow, Plan, Window
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.costs import profiles
 from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 from geotrain.units import (
@@ -62,6 +63,27 @@ def profile(content: Mapping[str, Any]) -> Profile:
         optimizer_step=read.optimizer_step,
         gradient_bytes_per_layer=read.gradient_bytes,
     )
+
+
+def measured_profile(content: Mapping[str, Any], job: GeoTrainingJob) -> Profile:
+    """Read a job's measured layer times, ours or in a form that was published.
+
+    Of Sailor's and the H200's the job's micro-batch and tensor degree are taken, and sizes follow
+    from ``spec.model``. Raises InputError where it has none, or the file not that combination.
+    """
+    read = profiles.reader(content)
+    if read is None:
+        return profile(content)
+    if job.spec.model is None:
+        raise InputError(
+            "the profile has layer times and no sizes; give spec.model too, from which weights and"
+            " activations follow"
+        )
+    shape = _shape(job)
+    try:
+        return read(content, estimate.decoder(shape), estimate.training(shape))
+    except InputError as error:
+        raise InputError(f"the profile is wrong: {error}") from error
 
 
 def prefill_profile(content: Mapping[str, Any]) -> PrefillProfile:

@@ -62,7 +62,12 @@ def state_bytes(dtype: str) -> memory.StateBytes:
 
 def training_profile(shape: Shape, accelerator: Accelerator) -> Profile:
     """Costs of every layer on a tensor-parallel group of an accelerator."""
-    decoder = shapes.Shape(
+    return layers.profile(decoder(shape), accelerator, training(shape), VTRAIN.node)
+
+
+def decoder(shape: Shape) -> shapes.Shape:
+    """The shape with what is usual where a job says nothing."""
+    return shapes.Shape(
         layers=shape.layers,
         hidden=shape.hidden,
         heads=max(1, shape.hidden // HEAD_WIDTH),
@@ -72,8 +77,11 @@ def training_profile(shape: Shape, accelerator: Accelerator) -> Profile:
         value_bytes=DTYPE_BYTES[shape.dtype],
         fused=True,
     )
-    training = Training(tensor=shape.tensor, state=state_bytes(shape.dtype))
-    return layers.profile(decoder, accelerator, training, VTRAIN.node)
+
+
+def training(shape: Shape) -> Training:
+    """How the job trains it; a plan adds the recompute."""
+    return Training(tensor=shape.tensor, state=state_bytes(shape.dtype))
 
 
 def prefill_profile(layers: int, hidden: int, peak: float) -> PrefillProfile:

@@ -1,5 +1,6 @@
 """Manifests from files: what ``kubectl apply -f`` takes, read without a cluster."""
 
+import json
 import math
 import sys
 from collections import defaultdict
@@ -98,7 +99,7 @@ class Manifests:
 
     def _profile(self, job: GeoTrainingJob, path: Path | None) -> Profile:
         if path is not None:
-            return convert.profile(_profile_file(path))
+            return convert.measured_profile(_profile_file(path), job)
         reference = job.spec.profile_ref
         if reference is None:
             return convert.estimated_profile(job, self.accelerators)
@@ -109,7 +110,8 @@ class Manifests:
         if reference.key not in data:
             raise InputError(f"{what} has no key {reference.key!r}")
         place = f"ConfigMap {reference.name} key {reference.key}"
-        return convert.profile(convert.document(str(data[reference.key]), place))
+        content = convert.document(str(data[reference.key]), place)
+        return convert.measured_profile(content, job)
 
 
 def read(paths: Sequence[Path]) -> Manifests:
@@ -195,8 +197,12 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 def load(path: Path) -> list[Any]:
     """Every document of a file; ``-`` is standard input. Raises InputError with the cause."""
+    return _documents_of(text_of(path), path)
+
+
+def _documents_of(text: str, path: Path) -> list[Any]:
     try:
-        return list(yaml.load_all(text_of(path), Loader=_LOADER))
+        return list(yaml.load_all(text, Loader=_LOADER))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # A ValueError comes from a date or number that looks like one and is none.
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
@@ -215,7 +221,11 @@ def _cause(error: OSError | UnicodeDecodeError) -> str:
 
 
 def _profile_file(path: Path) -> Mapping[str, Any]:
-    documents = load(path)
+    text = text_of(path)
+    try:
+        documents = [json.loads(text)]  # first: YAML takes 3e-06 for text
+    except (ValueError, RecursionError):
+        documents = _documents_of(text, path)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")
     return documents[0]

@@ -41,7 +41,11 @@ Context = Annotated[
     ),
 ]
 ProfileFile = Annotated[
-    Path | None, typer.Option(help="Measured layer times, instead of the job's profileRef.")
+    Path | None,
+    typer.Option(
+        help="Measured layer times, instead of the job's profileRef: geotrain's own form, or"
+        " Sailor's or the H200's as published."
+    ),
 ]
 JobName = Annotated[str | None, typer.Option(help="Which job, where the files hold several.")]
 

@@ -188,6 +188,84 @@ def test_a_profile_file_goes_before_the_profile_reference(tmp_path):
     assert planned("--profile", profile)["layers"] == [1] * 6
 
 
+PUBLISHED = Path(__file__).parents[2] / "data"
+SAILOR = PUBLISHED / "sailor/profile_GPT-Neo-2.7_A100-40.json"
+BLOCKS = PUBLISHED / "h200/h200_profile.json"
+NEO = {"layers": 32, "hiddenSize": 2560, "sequenceLength": 2048, "vocabularySize": 50257}
+
+
+def of_model(folder, model, **spec):
+    """A job with that spec.model, without a profileRef."""
+    job = yaml.safe_load((DATA / "job.yaml").read_text().split("---")[0])
+    del job["spec"]["profileRef"]
+    job["spec"] |= {"model": model, **spec}
+    path = folder / "neo.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return path
+
+
+def test_sailors_profile_is_read_as_published(tmp_path):
+    command = ["plan", "-f", of_model(tmp_path, NEO), *TOPOLOGY, "-o", "json"]
+    found = run(*command, "--profile", SAILOR)
+    assert found.exit_code == 0, found.output
+    plan = json.loads(found.stdout)
+    assert sum(plan["layers"]) == 32
+    rows = json.loads(SAILOR.read_text())["1"]["1"].values()
+    forward, backward, update = (sum(row[i] for row in rows) for i in range(3))
+    # Three data centres of twelve GPUs; 16 micro-batches, all layers recomputed over six stages.
+    assert plan["iterationSeconds"] > 16 * (2 * forward + backward) / 6 + update / 6
+    assert {link["bytesPerIteration"] for link in plan["links"]} == {32 * 2048 * 2560 * 2}
+
+
+def test_a_published_profile_may_be_in_the_jobs_config_map(tmp_path):
+    job = of_model(tmp_path, NEO, profileRef={"name": "neo"})
+    measured = {"profile.json": SAILOR.read_text()}
+    config = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "neo", "namespace": "team-a"},
+        "data": measured,
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    both = ["-f", job, "-f", tmp_path / "config.yaml", *TOPOLOGY, "-o", "json"]
+    assert run("plan", *both).stdout == run("plan", *both, "--profile", SAILOR).stdout
+    assert run("timeline", *both).exit_code == 0
+
+
+def test_the_h200s_file_is_read_as_published(tmp_path):
+    wide = {"hiddenSize": 4096, "sequenceLength": 4096, "vocabularySize": 256_000}
+    model = {**NEO, **wide, "layers": 30}
+    job = of_model(tmp_path, model)
+    found = run("plan", "-f", job, *TOPOLOGY, "--profile", BLOCKS, "-o", "json")
+    assert found.exit_code == 0, found.output
+    # The output over this vocabulary takes about as long as three of the thirty blocks.
+    *others, last = json.loads(found.stdout)["layers"]
+    assert last < min(others)
+
+
+@pytest.mark.parametrize(
+    ("model", "spec", "profile", "sentence"),
+    [
+        (None, {}, SAILOR, "the profile has layer times and no sizes; give spec.model too"),
+        (NEO, {"batch": {"global": 32, "micro": 4}}, SAILOR, "micro-batch 4 is not measured; 1, 8"),
+        (
+            NEO,
+            {"parallelism": {"pipeline": 6, "tensor": 2, "data": 2}},
+            SAILOR,
+            "micro-batch 1: tensor degree 2 is not measured; 1, 4 is",
+        ),
+        ({**NEO, "layers": 24}, {}, SAILOR, "34 layers are listed; a model of 24 has 26 with"),
+        (NEO, {}, BLOCKS, "block 2560 x 2048, batch 1 (hidden x seq) is not measured; there is"),
+    ],
+)
+def test_a_combination_that_was_not_measured_is_one_sentence(
+    tmp_path, model, spec, profile, sentence
+):
+    job = of_model(tmp_path, model, **spec) if model else DATA / "job.yaml"
+    text = fault("plan", "-f", job, *TOPOLOGY, "--profile", profile)
+    assert sentence in text
+    assert "\n" not in text
+
+
 def estimated(folder, accelerators):
     """Layers of each stage of a job without a profile, by kinds of data centres' GPUs."""
     job = yaml.safe_load((DATA / "job.yaml").read_text().split("---")[0])

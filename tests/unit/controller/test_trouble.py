@@ -119,6 +119,7 @@ async def test_of_two_gangs_for_the_same_room_one_runs_and_the_other_says_why(wo
             "ProfileInvalid",
             "forward",
         ),
+        ('{"1": {"1": {"0": [0.1, 0.2, 0]}}}', "ProfileInvalid", "give spec.model too"),
     ],
 )
 async def test_a_wrong_profile_is_a_condition(world, text, reason, part):

@@ -65,7 +65,8 @@ class ProfileRef(SpecModel):
     name: ObjectName
     """Name of the ConfigMap, in the job's namespace."""
     key: str = Field(default="profile.json", min_length=1, max_length=253)
-    """Key that holds the profile as JSON (default profile.json)."""
+    """Key that holds the profile as JSON (default profile.json): geotrain's own form, or Sailor's
+    as published, which needs spec.model for sizes."""
 
 
 class Parallelism(SpecModel):
@@ -221,7 +222,8 @@ class GeoTrainingJobSpec(SpecModel):
     """Controller that looks after the job (default geotrain.io/controller). Another value hands it
     to somebody else. Cannot be changed."""
     model: TrainingModel | None = None
-    """Shape of the model; costs are estimated from it where no profileRef is given."""
+    """Shape of the model; costs are estimated from it where no profileRef is given, and sizes where
+    the profile holds only times."""
     profile_ref: ProfileRef | None = None
     """Measured layer times, which win over an estimate from model."""
     parallelism: Parallelism

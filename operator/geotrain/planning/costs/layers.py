@@ -63,20 +63,68 @@ def profile(shape: Shape, accelerator: Accelerator, training: Training, node: No
     A layer's ``recompute`` says what a full recompute costs; recomputed attention is part of its
     input gradient, so plan such a profile without recompute.
     """
-    inner = _layer(shape, accelerator, training, node)
-    layers = [inner] * shape.layers
-    layers[0] = _with_embedding(layers[0], shape, accelerator, training)
-    layers[-1] = _with_head(layers[-1], shape, accelerator, training)
+    return of_blocks(_block(shape, accelerator, training, node), shape, accelerator, training)
+
+
+def of_blocks(
+    block: LayerCosts, shape: Shape, accelerator: Accelerator, training: Training
+) -> Profile:
+    """A model whose layers all take the times of ``block``.
+
+    Sizes, the output over the vocabulary and the optimizer's step are estimated.
+    """
+    block = replace(block, step=_step(shape.layer_weights, accelerator, training))
+    table = LayerCosts(0.0, 0.0, 0.0, step=_step(shape.embedding_weights, accelerator, training))
+    head = _head(shape, accelerator, training)
+    output = replace(table, forward=head, input_gradient=head, weight_gradient=head)
+    sized = sizes(shape, training)
+    layers = [added(size, block) for size in sized.layers]
+    layers[-1] = with_end(layers[-1], output)
     if shape.layers > 1:
-        layers[-1] = _with_embedding(layers[-1], shape, accelerator, training)
-    return Profile(
-        layers=tuple(layers),
-        boundary=shape.boundary,
-        gradient_bytes_per_layer=_gradients(shape.layer_weights, training),
+        layers[0] = with_end(layers[0], table)
+    return replace(sized, layers=tuple(layers))
+
+
+def added(layer: LayerCosts, more: LayerCosts) -> LayerCosts:
+    """A layer that takes the time of ``more`` too."""
+    return replace(
+        layer,
+        forward=layer.forward + more.forward,
+        input_gradient=layer.input_gradient + more.input_gradient,
+        weight_gradient=layer.weight_gradient + more.weight_gradient,
+        step=layer.step + more.step,
     )
 
 
-def _layer(shape: Shape, accelerator: Accelerator, training: Training, node: Node) -> LayerCosts:
+def with_end(layer: LayerCosts, end: LayerCosts) -> LayerCosts:
+    """The first or last layer with the time of what is never recomputed: embedding, output."""
+    again = layer.forward if layer.recompute is None else layer.recompute
+    return replace(added(layer, end), recompute=again)
+
+
+def sizes(shape: Shape, training: Training) -> Profile:
+    """What each layer keeps and what its replicas all-reduce; nothing takes any time.
+
+    The vocabulary's table is in the first and in the last layer, and in a single one once.
+    """
+    inner = LayerCosts(
+        0.0,
+        0.0,
+        0.0,
+        activation=_activation(shape, training),
+        parameters=_state(shape.layer_weights, training),
+    )
+    end = replace(
+        inner,
+        parameters=inner.parameters + _state(shape.embedding_weights, training),
+        gradients=_gradients(shape.layer_weights + shape.embedding_weights, training),
+    )
+    layers = (end, *(inner,) * (shape.layers - 2), end)[: shape.layers]
+    usual = _gradients(shape.layer_weights, training)
+    return Profile(layers, shape.boundary, gradient_bytes_per_layer=usual)
+
+
+def _block(shape: Shape, accelerator: Accelerator, training: Training, node: Node) -> LayerCosts:
     t = training.tensor
     products, attention = shape.matrix_operations / t, shape.attention_operations / t
     scores = shape.attention_bytes / t
@@ -93,9 +141,6 @@ def _layer(shape: Shape, accelerator: Accelerator, training: Training, node: Nod
         + exchange
         + again,
         weight_gradient=accelerator.seconds(products, 0.0),
-        activation=_activation(shape, training),
-        parameters=_state(shape.layer_weights, training),
-        step=_step(shape.layer_weights, accelerator, training),
     )
 
 
@@ -108,31 +153,10 @@ def _activation(shape: Shape, training: Training) -> Bytes:
     )
 
 
-def _with_embedding(
-    layer: LayerCosts, shape: Shape, accelerator: Accelerator, training: Training
-) -> LayerCosts:
-    weights = shape.embedding_weights
-    return replace(
-        layer,
-        parameters=layer.parameters + _state(weights, training),
-        step=layer.step + _step(weights, accelerator, training),
-        gradients=_gradients(shape.layer_weights + weights, training),
-        recompute=layer.forward if layer.recompute is None else layer.recompute,
-    )
-
-
-def _with_head(
-    layer: LayerCosts, shape: Shape, accelerator: Accelerator, training: Training
-) -> LayerCosts:
+def _head(shape: Shape, accelerator: Accelerator, training: Training) -> Seconds:
+    """The output over the vocabulary: its forward, and each half of its backward."""
     share = 1 / training.tensor
-    once = accelerator.seconds(shape.head_operations * share, shape.head_bytes * share, passes=0)
-    return replace(
-        layer,
-        forward=layer.forward + once,
-        input_gradient=layer.input_gradient + once,
-        weight_gradient=layer.weight_gradient + once,
-        recompute=layer.forward if layer.recompute is None else layer.recompute,
-    )
+    return accelerator.seconds(shape.head_operations * share, shape.head_bytes * share, passes=0)
 
 
 def _state(weights: int, training: Training) -> Bytes:

@@ -188,7 +188,8 @@ class Observer:
             message = f"{place} has no key {ref.key!r}"
             raise PlanningFailed(Reason.PROFILE_MISSING, message)
         try:
-            return convert.profile(convert.document(text, f"{place}, key {ref.key!r},"))
+            content = convert.document(text, f"{place}, key {ref.key!r},")
+            return convert.measured_profile(content, job)
         except (InputError, ValueError) as error:
             message = f"{place}, key {ref.key!r}: {error}"
             raise PlanningFailed(Reason.PROFILE_INVALID, message) from error
