@@ -11,7 +11,8 @@
   carried at ``a·log2(x)² + b·log2(x) + c`` GB/s (10⁹ bytes), as sailor/providers/gcp/
   model_networking.py and the planner read it, and ``most`` is the best that was reached, in bytes
   per second. Messages of 2¹⁶ to 2³⁰ bytes were measured (sailor/profiling/networking/run_all.py).
-  The prices are JSON by zone and zone, in $/GB. There are no round trips.
+  A zone's fit with itself is between its nodes. The prices are JSON by zone and zone, in $/GB.
+  There are no round trips.
 """
 
 import csv
@@ -38,7 +39,10 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is known of one direction between two regions; None: not measured."""
+    """What is known of one direction between two regions; None: not measured.
+
+    From a region to itself it is what holds inside.
+    """
 
     source: str
     target: str
@@ -151,7 +155,7 @@ def _sailor_routes(
 ) -> Iterator[Route]:
     for target, below in peers.items():
         fit = _items_of(_items_of(below, where).get(accelerator, {}), where).get(str(gpus))
-        if fit is not None and target != source:
+        if fit is not None:
             most, points = _sailor_rates(fit, f"{where}, {target}")
             yield Route(source, target, rate=most, message_rates=points)
 

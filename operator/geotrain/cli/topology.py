@@ -93,7 +93,7 @@ def import_(
     )
     wanted = Link(capacity, per_pod_capacity, round_trip_time, tcp_window, cost_per_gigabyte)
     centers = [
-        _center(name, label, count, accelerator, cost_per_gpu_hour)
+        _center(name, routes.get((label, label)), label, count, accelerator, cost_per_gpu_hour)
         for (label, name), count in zip(names.items(), gpu_counts(gpus, names), strict=True)
     ]
     links = list(link_manifests(names, routes, wanted))
@@ -207,9 +207,13 @@ def _points(rates: MessageRates | None) -> list[Manifest]:
     ]
 
 
-def _center(name: str, region: str, gpus: int, accelerator: str, price: float) -> Manifest:
+def _center(
+    name: str, inside: Route | None, region: str, gpus: int, accelerator: str, price: float
+) -> Manifest:
     wishes = membership.Wishes(name, accelerator=accelerator, cost_per_gpu_hour=price)
     manifest = membership.data_center_manifest(wishes)
+    if inside is not None and inside.rate:
+        manifest["spec"]["network"] = {"podRate": format_rate(inside.rate)}
     manifest["metadata"]["annotations"] = {GPUS: str(gpus), "geotrain.io/region": region}
     DataCenter.from_manifest(manifest)
     return manifest

@@ -74,6 +74,7 @@ def test_sailor_takes_prices_and_a_round_trip(tmp_path):
     assert link.message_rates.sizes[0] == 2**16
     assert 4e9 < link.message_rate(2**25) < link.pod_rate < link.capacity < 9e9
     assert places.data_centers[0].cost_per_gpu_hour == 2.5
+    assert [center.lan.rate for center in places.data_centers] == [48.29e9, 49.85e9]
     dearer = made(tmp_path, *SAILOR, *options, "--cost-per-gigabyte", "0.5")
     assert dearer.link("us-central1-a", "us-west1-b").cost_per_gigabyte == 0.5
 

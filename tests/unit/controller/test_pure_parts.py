@@ -80,6 +80,18 @@ def test_profiles_by_accelerator_and_what_a_layer_has_of_its_own_read_back():
     assert convert.profile(profile_document(fast)) == fast
 
 
+def test_inputs_that_an_older_version_kept_are_read_with_the_usual_network():
+    kept = inputs()
+    content = json.loads(kept.to_text())
+    for center in content["topology"]["data_centers"]:
+        del center["lan"]
+    for link in content["topology"]["links"]:
+        del link["message_rates"]
+    again = Inputs.from_text(json.dumps(content)).topology
+    assert {center.lan for center in again.data_centers} == {Lan()}
+    assert {link.message_rates for link in again.links} == {None}
+
+
 @pytest.mark.parametrize("text", ["", "{", "{}", '{"spec": 1, "topology": {}, "workload": {}}'])
 def test_what_are_no_inputs_is_refused(text):
     with pytest.raises(InputError, match="no inputs of a plan"):

@@ -36,7 +36,7 @@ _MOST: Final = 1e18  # of bytes; more than any time
 
 def reader(content: Mapping[str, Any]) -> Reader | None:
     """What reads a file of this form; None where nobody published it."""
-    if content and all(str(key).isdecimal() for key in content):
+    if content and all(isinstance(key, str) and key.isdecimal() for key in content):
         return sailor
     blocks = content.get("layers")
     is_timed = isinstance(blocks, list) and any(

@@ -99,10 +99,11 @@ def _less(link: WanLink, taken: float) -> WanLink | None:
 
 def _topology(content: Mapping[str, Any]) -> Topology:
     centers = tuple(
-        DataCenter(**{**each, "lan": Lan(**each["lan"])}) for each in content["data_centers"]
+        DataCenter(**{**each, "lan": Lan(**each.get("lan", {}))})
+        for each in content["data_centers"]
     )
     links = tuple(
-        WanLink(**{**each, "message_rates": _message_rates(each["message_rates"])})
+        WanLink(**{**each, "message_rates": _message_rates(each.get("message_rates"))})
         for each in content["links"]
     )
     return Topology(centers, links)

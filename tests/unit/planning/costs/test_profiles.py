@@ -100,7 +100,13 @@ def test_what_the_h200s_file_does_not_hold_is_estimated_on_its_device():
 def test_a_form_is_told_by_what_it_holds():
     assert profiles.reader(NEO) is profiles.sailor
     assert profiles.reader(H200) is profiles.h200
-    for other in ({}, {"layers": 3}, {"layers": [1, {"forward": "1ms"}]}, {"boundaryBytes": 1}):
+    for other in (
+        {},
+        {1: {}},
+        {"layers": 3},
+        {"layers": [1, {"forward": "1ms"}]},
+        {"boundaryBytes": 1},
+    ):
         assert profiles.reader(other) is None
 
 
