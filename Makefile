@@ -70,8 +70,12 @@ crds: venv ## Write crds/, the chart's copy, docs/reference, docs/cli.md and the
 	@$(PYTHON) -m geotrain.cli.reference
 	@$(PYTHON) -m geotrain.cli.pictures
 
+digests: venv ## Renew the digests of plans, explorations and schedules, after a change on purpose
+	@PYTHONPATH=tests $(PYTHON) -m support.outputs > .digests.json
+	@mv .digests.json tests/unit/planning/data/digests.json
+
 check: lint types layers verify unit ## The fast part: for every commit, under two minutes
 
 test: check figures integration e2e ## Run every test
 
-.PHONY: help venv lock fmt lint types layers unit figures property integration e2e verify crds check test demo
+.PHONY: help venv lock fmt lint types layers unit figures property integration e2e verify crds digests check test demo

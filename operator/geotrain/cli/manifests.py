@@ -236,7 +236,7 @@ def _reserved(links: Iterable[WanLink], job: str) -> dict[tuple[str, str], BitsP
     taken: dict[tuple[str, str], BitsPerSecond] = defaultdict(float)
     for link in links:
         try:
-            rate = sum(parse_rate(r.rate) for r in link.status.reserved if r.job != job)
+            rate = math.fsum(parse_rate(r.rate) for r in link.status.reserved if r.job != job)
         except ValueError as error:
             raise InputError(f"WanLink {link.name}: status.reserved: {error}") from error
         ends = (link.spec.source, link.spec.target)

@@ -2,6 +2,7 @@
 
 import json
 from enum import StrEnum
+from math import fsum
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -268,4 +269,4 @@ def text(work: Work, timeline: Timeline, columns: int) -> str:
 
 
 def _busy(timeline: Timeline, rank: int) -> Seconds:
-    return sum(work.end - work.begin for work in timeline.compute(rank, 0))
+    return fsum(work.end - work.begin for work in timeline.compute(rank, 0))

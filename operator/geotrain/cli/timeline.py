@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from math import fsum
 from typing import Annotated
 
 import typer
@@ -107,7 +108,7 @@ def _windows(plan: Plan) -> Mapping[int, list[Window]]:
 
 
 def _sum(intervals: Iterable[Interval] | Iterable[Bubble]) -> Seconds:
-    return sum(each.end - each.begin for each in intervals)
+    return fsum(each.end - each.begin for each in intervals)
 
 
 def _tables(plan: Plan) -> Iterator[RenderableType]:
@@ -152,7 +153,7 @@ def _flows(plan: Plan) -> RenderableType:
     by_flow = _windows(plan)
     for flow in plan.flows:
         windows = by_flow[flow.id]
-        owned = sum(window.length for window in windows)
+        owned = fsum(window.length for window in windows)
         table.add_row(
             str(flow.id),
             flow.source_data_center,

@@ -18,6 +18,7 @@ kbit/s), and a new priority waits until the class has been empty (net/sched/sch_
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import fsum
 from typing import Final
 
 from geotrain.units import BitsPerSecond, Bytes
@@ -133,6 +134,6 @@ def _rates(
 
 def _scaled(wanted: dict[int, BitsPerSecond], limit: BitsPerSecond) -> dict[int, BitsPerSecond]:
     floored = {flow: max(_LEAST_RATE, rate) for flow, rate in wanted.items()}
-    total = sum(floored.values())
+    total = fsum(floored.values())
     factor = limit / total if total > limit else 1.0
     return {flow: rate * factor for flow, rate in floored.items()}

@@ -15,6 +15,7 @@ t tensor ranks (Korthikanti et al., arXiv 2205.05198, table 2; 16 bits and f = 4
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import fsum
 
 from geotrain.planning.costs.shapes import Shape
 from geotrain.units import Bytes
@@ -42,7 +43,7 @@ class StateBytes:
         """Bytes of a weight on each of ``replicas``."""
         shares = [replicas if self.sharded >= stage else 1 for stage in (3, 2, 1)]
         kinds = (self.weight, self.gradient, self.optimizer)
-        return sum(kind / share for kind, share in zip(kinds, shares, strict=True))
+        return fsum(kind / share for kind, share in zip(kinds, shares, strict=True))
 
 
 MIXED = StateBytes()

@@ -16,7 +16,7 @@ tiers' units, so that every group is spread evenly.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, permutations
-from math import gcd, prod
+from math import gcd, isqrt, prod
 from operator import mul
 from typing import Final, Literal, get_args
 
@@ -215,5 +215,5 @@ def _shard_degrees(network: Network, data: int) -> list[int]:
 
 
 def _divisors(number: int) -> list[int]:
-    small = [n for n in range(1, int(number**0.5) + 1) if number % n == 0]
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

@@ -283,7 +283,7 @@ class _Shortest:
         return min(
             permutations(range(len(names))),
             key=lambda order: (
-                sum(both[a][b] for a, b in pairwise(order)),
+                math.fsum(both[a][b] for a, b in pairwise(order)),
                 [names[i] for i in order],
             ),
         )

@@ -9,6 +9,7 @@ most of the work is never done. Equal scores go to the candidate that comes firs
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import fsum
 
 from geotrain.model.decision import Infeasible, Reason
 from geotrain.model.plan import Alternative, Interval, Order, Placement, Plan
@@ -472,7 +473,7 @@ def _plan(workload: Workload, search: _Search, notes: tuple[str, ...]) -> Plan:
         order=order,
         iteration=replay.period,
         gpu_use=bubbles.busy_seconds(replay) / gpu_time if gpu_time else 0.0,
-        bubble_share=sum(w.end - w.begin for w in waits) / gpu_time if gpu_time else 0.0,
+        bubble_share=fsum(w.end - w.begin for w in waits) / gpu_time if gpu_time else 0.0,
         connections=_connections(placement, best.candidate.costs),
         wan_bytes=search.costing.wan_bytes(placement),
         price_per_iteration=search.costing.price(placement, replay.period),

@@ -6,6 +6,7 @@ Placements of one degree share their stages' costs, and those with a crossing in
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from math import fsum
 
 from geotrain.model.plan import Placement
 from geotrain.model.topology import Lan, Topology, WanLink
@@ -68,7 +69,7 @@ class Costing:
     def price(self, placement: Placement, iteration: Seconds) -> float:
         """What one iteration costs: GPU time, and bytes that leave a data centre."""
         each = placement.data * self._workload.tensor
-        hourly = sum(self._hourly[name] * count * each for name, count in placement.segments)
+        hourly = fsum(self._hourly[name] * count * each for name, count in placement.segments)
         total = hourly * iteration / _SECONDS_PER_HOUR
         for way, size in self.wan_bytes(placement).items():
             total += self.link(*way).cost_per_gigabyte * size / _BYTES_PER_GIGABYTE

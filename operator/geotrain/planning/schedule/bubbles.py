@@ -5,6 +5,7 @@ wait that spans the period's end is reported as two bubbles, one at each end.
 """
 
 from collections.abc import Iterable, Iterator
+from math import fsum
 
 from geotrain.model.plan import Bubble, Kind
 from geotrain.planning.schedule.timeline import Timeline
@@ -31,8 +32,8 @@ def bubbles(timeline: Timeline) -> tuple[Bubble, ...]:
 def busy_seconds(timeline: Timeline) -> Seconds:
     """What all ranks compute in one iteration: actions and optimizer steps, no all-reduce."""
     costs = timeline.costs
-    actions = sum(costs.seconds(a.kind, a.stage) for a in timeline.program.actions)
-    return timeline.replicas * (actions + sum(stage.step for stage in costs.stages))
+    actions = fsum(costs.seconds(a.kind, a.stage) for a in timeline.program.actions)
+    return timeline.replicas * (actions + fsum(stage.step for stage in costs.stages))
 
 
 def _busy(timeline: Timeline, device: int, replica: int) -> Iterator[tuple[Seconds, Seconds]]:

@@ -18,7 +18,7 @@ Budgets count replayed actions, never time, so equal input gives an equal order.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from math import ceil
+from math import ceil, fsum
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
@@ -182,7 +182,7 @@ def _extra(place: Shop) -> list[int]:
     for stage in range(place.stages - 2, -1, -1):
         code = KINDS * stage
         there, back = place.hops[code + FORWARD][1], place.hops[code + KINDS + BACKWARD][1]
-        work = sum(place.seconds[code : code + (KINDS if place.split else KINDS - 1)])
+        work = fsum(place.seconds[code : code + (KINDS if place.split else KINDS - 1)])
         extra.append(extra[-1] + (ceil((there + back) / work) if work else 0))
     return extra[::-1]
 

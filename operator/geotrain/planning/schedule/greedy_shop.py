@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
+from math import fsum
 
 from geotrain.model.plan import Action, Kind, Order
 from geotrain.planning.schedule.costs import Costs
@@ -246,17 +247,17 @@ def bounds(shop: Shop) -> tuple[Seconds, Seconds]:
     first = list(accumulate(_path(shop, FORWARD), initial=0.0))
     last = list(accumulate(_path(shop, BACKWARD), initial=0.0))
     per_micro_batch = [
-        sum(shop.seconds[KINDS * stage + kind] for kind in range(3 if shop.split else 2))
+        fsum(shop.seconds[KINDS * stage + kind] for kind in range(3 if shop.split else 2))
         for stage in range(shop.stages)
     ]
     makespan = span = 0.0
     for device, after in enumerate(shop.after):
         stages = shop.stages_of(device)
-        work = shop.micro_batches * sum(per_micro_batch[stage] for stage in stages) + after
+        work = shop.micro_batches * fsum(per_micro_batch[stage] for stage in stages) + after
         span = max(span, work)
         makespan = max(makespan, work + min(first[stage] for stage in stages))
         # What follows a device's last backward may run beside its own weight gradients.
-        drain = shop.micro_batches * sum(
+        drain = shop.micro_batches * fsum(
             shop.seconds[KINDS * stage] + shop.seconds[KINDS * stage + BACKWARD] for stage in stages
         )
         ahead = min(first[stage] for stage in stages) + min(last[stage] for stage in stages)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from math import fsum
 
 from geotrain.api.conditions import FALSE, TRUE
 from geotrain.api.reasons import ConditionType, Reason
@@ -33,7 +34,7 @@ def decide(
     draft.fields["reserved"] = [
         {"job": job, "rate": format_rate(rate)} for job, rate in taken.items()
     ]
-    draft.fields["reservedRate"] = format_rate(sum(taken.values()))
+    draft.fields["reservedRate"] = format_rate(fsum(taken.values()))
     return draft.decision()
 
 

@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -169,30 +167,6 @@ def test_an_interleaved_iteration_too_long_to_replay_is_refused():
     layout = given(task, schedule="Interleaved", chunks=4)
     assert "65536 micro-batches interleaved in 8 stages are more than" in fault(task, layout)
     assert fault(task, given(task)) is None
-
-
-PROGRAM = """
-from support.exploring import random_problem
-from geotrain.planning.explore.report import explore
-from geotrain.planning.explore.search import Allowance
-print(repr(explore(*random_problem(4), Allowance(300))))
-"""
-
-
-def test_the_same_report_byte_for_byte_under_another_hash_seed():
-    outputs = set()
-    for seed in ("1", "2"):
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": seed,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM], capture_output=True, check=True, env=environment
-        )
-        outputs.add(done.stdout)
-    assert len(outputs) == 1
-    assert outputs.pop().startswith(b"Report(")
 
 
 def test_equal_machines_give_the_first_placement():
