@@ -23,13 +23,13 @@ _DURATION_UNITS: dict[str, Seconds] = {
     "m": 60.0,
     "h": 3600.0,
 }
-_DURATION_PART = r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)"
-DURATION_PATTERN = r"^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$"
+_DURATION_PART = r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)"
+DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 
 _SI: dict[str, int] = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _BINARY: dict[str, int] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
-QUANTITY_PATTERN = r"^\d+(\.\d+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
-RATE_PATTERN = r"^\d+(\.\d+)?(k|M|G|T|P)?$"
+QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+RATE_PATTERN = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|P)?$"
 
 
 def parse_duration(text: str) -> Seconds:
@@ -52,7 +52,7 @@ def format_duration(value: Seconds) -> str:
 
 def parse_bytes(text: str) -> Bytes:
     """Read a Kubernetes quantity as a whole number of bytes."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?", text)
     if not match:
         raise ValueError(f"{text!r} is not a quantity; write one like 500M, 64Gi or 33554432")
     number, suffix = match.groups()
@@ -69,7 +69,7 @@ def format_bytes(value: Bytes) -> str:
 
 def parse_rate(text: str) -> BitsPerSecond:
     """Read a rate in bit/s, for example ``5G``."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(k|M|G|T|P)?", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(k|M|G|T|P)?", text)
     if not match:
         raise ValueError(f"{text!r} is not a rate; write bits per second like 50M or 5G")
     number, suffix = match.groups()

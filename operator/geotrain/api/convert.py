@@ -35,6 +35,9 @@ MOST_ALTERNATIVES: Final = 20
 """Losers kept in a status; the rest are counted by nobody and would only fill etcd."""
 
 
+LONGEST_ROUND_TRIP: Final[Seconds] = 3600.0
+"""An hour: a link that is slower is a slip of the unit."""
+
 TCP_PAYLOAD_SHARE: Final = 1448 / 1514
 """What is left of a link's rate for a TCP payload: a frame of 1,514 bytes spends 14 on Ethernet, 20
 on IPv4, 20 on TCP and 12 on its timestamps (RFC 791, 9293, 7323)."""
@@ -308,6 +311,8 @@ def _link(ends: tuple[str, str], spec: WanLinkSpec, measured: MeasuredLink | Non
     # What one connection was seen to carry is a window, whoever bounds it.
     windows += [round(r * round_trip / 8) for r in _rates(seen.connection_rate)]
     capacity = min(_rates(spec.capacity, seen.capacity))
+    if round_trip > LONGEST_ROUND_TRIP:
+        raise ValueError(f"a round trip of {format_duration(round_trip)} is more than an hour")
     if capacity * spec.reservable < 1:
         raise ValueError("capacity times reservable must be at least 1 bit/s")
     return model.WanLink(

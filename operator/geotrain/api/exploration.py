@@ -27,7 +27,7 @@ from pydantic import Field, ValidationError
 from geotrain.api import estimate
 from geotrain.api.profiles import Amount, Time, reader
 from geotrain.api.v1alpha1 import GeoTrainingJob
-from geotrain.api.v1alpha1.fields import Share, SpecModel
+from geotrain.api.v1alpha1.fields import NO_FLAG, Share, SpecModel, Whole
 from geotrain.api.v1alpha1.resource import explain
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
@@ -42,11 +42,22 @@ from geotrain.units import BitsPerSecond, parse_bytes, parse_rate
 MOST_DEVICES: Final = 1_000_000
 """Devices whose degrees are still counted at once."""
 
-Most = Annotated[int, Field(ge=1, le=10**9)]
+_FASTEST: Final = 1e18
+
+Most = Annotated[Whole, Field(ge=1, le=10**9)]
 """A count that arithmetic stays quick with."""
-Speed = Annotated[BitsPerSecond, reader(parse_rate, '"400G"')]
-Operations = Annotated[float, reader(parse_rate, '"400T"')]
-Portion = Annotated[float, Field(ge=0, le=1)]
+
+
+def _rate(text: str) -> BitsPerSecond:
+    rate = parse_rate(text)
+    if rate > _FASTEST:
+        raise ValueError(f"{text} is more than 1000P; check its unit")
+    return rate
+
+
+Speed = Annotated[BitsPerSecond, reader(_rate, '"400G"')]
+Operations = Annotated[float, reader(_rate, '"400T"')]
+Portion = Annotated[float, Field(ge=0, le=1), NO_FLAG]
 
 
 class ExpertsDocument(SpecModel):
@@ -58,14 +69,14 @@ class ExpertsDocument(SpecModel):
     """How many of them a token is sent to."""
     feed_forward: Most
     """Width of one expert."""
-    shared: Annotated[int, Field(ge=0, le=10**6)] = 0
+    shared: Annotated[Whole, Field(ge=0, le=10**6)] = 0
     """Experts that every token passes besides."""
 
 
 class ModelDocument(SpecModel):
     """A decoder of equal layers."""
 
-    layers: Annotated[int, Field(ge=1, le=10_000)]
+    layers: Annotated[Whole, Field(ge=1, le=10_000)]
     """Transformer layers."""
     hidden_size: Most
     """Width of a layer."""
@@ -77,7 +88,7 @@ class ModelDocument(SpecModel):
     """Attention heads."""
     key_value_heads: Most | None = None
     """Heads of keys and values (default: as many as heads)."""
-    vocabulary_size: Annotated[int, Field(ge=0, le=10**9)] = 0
+    vocabulary_size: Annotated[Whole, Field(ge=0, le=10**9)] = 0
     """Entries of the embedding; 0 leaves embedding and output out."""
     experts: ExpertsDocument | None = None
     """A mixture of experts, if the model is one."""
@@ -85,14 +96,14 @@ class ModelDocument(SpecModel):
     """Bytes of a weight and of an activation."""
     gradient_bytes: Literal[1, 2, 4] = 4
     """Bytes of a gradient, kept and sent."""
-    optimizer_bytes: Annotated[int, Field(ge=0, le=64)] = 12
+    optimizer_bytes: Annotated[Whole, Field(ge=0, le=64)] = 12
     """Bytes of optimizer state for each weight, the main copy among them."""
 
 
 class BatchDocument(SpecModel):
     """How much one iteration trains on."""
 
-    global_: Annotated[int, Field(ge=1, le=10**9, alias="global")]
+    global_: Annotated[Whole, Field(ge=1, le=10**9, alias="global")]
     """Samples of one iteration."""
 
 
@@ -112,7 +123,7 @@ class TierDocument(SpecModel):
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """What it is called."""
-    units: Annotated[int, Field(ge=1, le=10**6)]
+    units: Annotated[Whole, Field(ge=1, le=10**6)]
     """Units of the tier below (devices, for the first) that it joins."""
     rate: Speed
     """What each device gets of the links between these units when all use them."""
@@ -161,7 +172,7 @@ class LayoutDocument(SpecModel):
     """Axes from the inside out."""
     outer: Axis | None = None
     """An axis that takes what it can of the outermost tiers first."""
-    outer_tiers: Annotated[int, Field(ge=0, le=8)] = 0
+    outer_tiers: Annotated[Whole, Field(ge=0, le=8)] = 0
     """How many outermost tiers these are."""
     schedule: Schedule = "OneFOneB"
     """OneFOneB or Interleaved."""

@@ -11,15 +11,18 @@ sends to the next stage, all GPUs of the group together.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from geotrain.api.v1alpha1.fields import Positive, SpecModel
+from geotrain.api.v1alpha1.fields import Positive, SpecModel, Whole
 from geotrain.prefill.profile import LONGEST_KERNEL
 from geotrain.units import Bytes, Seconds, parse_bytes, parse_duration
 
-_LONGEST = 32  # characters, as of the quantities of the custom resources
+LONGEST: Final[Seconds] = 86_400.0
+"""A day: what takes longer is a slip of the unit."""
+
+_MOST_CHARACTERS = 32  # as of the quantities of the custom resources
 
 
 def reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
@@ -32,7 +35,7 @@ def reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
             raise ValueError(f"{value!r} is no quantity; write one like {example}")
         if value.startswith("-"):
             raise ValueError(f"{value} is negative; write 0 or more, like {example}")
-        if len(value) > _LONGEST:
+        if len(value) > _MOST_CHARACTERS:
             raise ValueError(f"a quantity of {len(value)} characters; write one like {example}")
         return parse(value)
 
@@ -40,11 +43,17 @@ def reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
 
 
 def _duration(text: str) -> Seconds:
-    return parse_duration(text)
+    time = parse_duration(text)
+    if time > LONGEST:
+        raise ValueError(f"{text} is more than a day; check its unit")
+    return time
 
 
 def _bytes(text: str) -> Bytes:
-    return parse_bytes(text)
+    size = parse_bytes(text)
+    if size >= 2**63:
+        raise ValueError(f"{text} is more than 64 bits can hold; check its unit")
+    return size
 
 
 Time = Annotated[Seconds, reader(_duration, '"2.5ms"')]
@@ -54,7 +63,7 @@ Amount = Annotated[Bytes, reader(_bytes, '"64Mi"')]
 class LayerDocument(SpecModel):
     """Equal layers, one after another."""
 
-    count: Annotated[int, Field(ge=1, le=10_000)] = 1
+    count: Annotated[Whole, Field(ge=1, le=10_000)] = 1
     """How many such layers follow each other."""
     forward: Time
     """Forward of one micro-batch."""

@@ -65,6 +65,10 @@ def _cases(
 ) -> list[_Case]:
     document = _exploration(files)
     if document is not None:
+        if topology or context or job:
+            raise InputError(
+                "--topology, --context and --job belong to a job, but -f gives an exploration"
+            )
         return [((), *exploration(document))]
     found, chosen = problem.gather(files, topology, context, None, job)
     spread = of_job(chosen, found.topology(chosen), found.accelerators)
@@ -88,5 +92,7 @@ def _deadline(budget: str) -> Callable[[], bool]:
         seconds = parse_duration(budget)
     except ValueError as error:
         raise InputError(f"--budget: {error}") from error
+    if not seconds:
+        raise InputError(f"--budget is {budget}; give the search some time, like 30s")
     end = time.monotonic() + seconds
     return lambda: time.monotonic() >= end

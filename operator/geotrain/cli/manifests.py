@@ -12,7 +12,9 @@ from typing import Any, Final
 import yaml
 
 from geotrain.api import convert
-from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, WanLink
+from geotrain.api.labels import GROUP
+from geotrain.api.v1alpha1 import KINDS, DataCenter, GeoTrainingJob, WanLink
+from geotrain.cli import membership
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Profile, Workload
@@ -24,6 +26,7 @@ GPUS: Final = "geotrain.io/gpus"
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _GPU_DIGITS: Final = 9
+_KINDS: Final = tuple(each.kind() for each in KINDS)
 _LARGEST: Final = 2**63 - 1
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -130,12 +133,15 @@ def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
     config_maps: dict[tuple[str, str], Mapping[str, Any]] = {}
     for place, document in documents:
         kind, metadata = document.get("kind"), document.get("metadata")
+        if str(document.get("apiVersion")).startswith(f"{GROUP}/") and kind not in _KINDS:
+            raise InputError(f"{place}: {GROUP} has no kind {kind!r}; write {' or '.join(_KINDS)}")
         try:
             if kind == "GeoTrainingJob":
                 job = GeoTrainingJob.from_manifest(document)
                 jobs[job.namespace, job.name] = job
             elif kind == "DataCenter":
                 center = DataCenter.from_manifest(document)
+                membership.require_name(center.name)
                 centers[center.name] = center
             elif kind == "WanLink":
                 link = WanLink.from_manifest(document)
@@ -209,9 +215,13 @@ def _documents_of(text: str, path: Path) -> list[Any]:
 
 
 def text_of(path: Path) -> str:
-    """A file's text, of standard input for ``-``. Raises InputError that names it."""
+    """A file's text, of standard input for ``-``, without the mark that editors put before UTF-8.
+
+    Raises InputError that names the file.
+    """
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        return text.removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {_cause(error)}") from error
 
@@ -247,7 +257,7 @@ def _reserved(links: Iterable[WanLink], job: str) -> dict[tuple[str, str], BitsP
 
 def _count(center: DataCenter) -> int:
     text = center.metadata.annotations[GPUS]
-    if not (text.isdecimal() and len(text) <= _GPU_DIGITS):
+    if not (text.isascii() and text.isdecimal() and len(text) <= _GPU_DIGITS):
         raise InputError(
             f"DataCenter {center.name}: annotation {GPUS} is {text!r}; write a whole number of at"
             f" most {_GPU_DIGITS} digits"

@@ -26,6 +26,15 @@ INSTALL_HUB: Final = (
 Manifest = dict[str, Any]
 
 
+def require_name(name: str) -> None:
+    """Raises InputError where a data centre cannot have the name."""
+    if not re.fullmatch(DNS_LABEL_PATTERN, name) or len(name) > 63:
+        raise InputError(
+            f"{name!r} cannot be the name of a data centre, because it becomes a label:"
+            " at most 63 lower-case letters, digits and '-'"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """What the user asked for. ``selector`` of nothing: nodes labelled with the name."""
@@ -39,11 +48,7 @@ class Wishes:
     selector: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(DNS_LABEL_PATTERN, self.name) or len(self.name) > 63:
-            raise InputError(
-                f"{self.name!r} cannot be the name of a data centre, because it becomes a label:"
-                " at most 63 lower-case letters, digits and '-'"
-            )
+        require_name(self.name)
 
     @property
     def node_labels(self) -> dict[str, str]:

@@ -125,7 +125,7 @@ def jitter(text: str | None) -> Jitter | None:
     """Read ``20%``. Raises InputError where it is no share of a time."""
     if text is None:
         return None
-    match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,6})?)%", text.strip())
+    match = re.fullmatch(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)%", text.strip())
     if match is None:
         raise InputError(f"--jitter {text!r} is no share of a time; write one like 20%, below 100%")
     return Jitter(float(match[1]) / 100)

@@ -8,6 +8,8 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
+from geotrain.api.profiles import LONGEST
+from geotrain.cli.manifests import text_of
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule import actions, checks, layouts
@@ -21,8 +23,6 @@ from geotrain.planning.schedule.uniform import Uniform
 from geotrain.units import Seconds, format_duration, parse_duration
 
 MOST_ACTIONS: Final = 1_000_000
-LONGEST: Final = 86_400.0
-"""A day: an action that takes longer is a slip of the unit."""
 
 
 class Output(StrEnum):
@@ -51,7 +51,7 @@ def schedule(
     ] = None,
     order: Annotated[
         Path | None,
-        typer.Option(help="Replay this order instead: torch.distributed.pipelining CSV."),
+        typer.Option(help="Replay this order instead: torch.distributed.pipelining CSV; or -."),
     ] = None,
     stages: Annotated[int | None, typer.Option(help="Pipeline ranks.")] = None,
     microbatches: Annotated[int | None, typer.Option(help="Micro-batches an iteration.")] = None,
@@ -168,7 +168,7 @@ def _chunks(chosen: Policy, name: str, wanted: int | None) -> int:
 
 def _given(path: Path, uniform: Uniform, counts: dict[str, int | None]) -> Work:
     """Somebody else's order."""
-    order = actions.read_order(_read(path))
+    order = actions.read_order(text_of(path))
     _require_size(sum(map(len, order)))
     layout = layouts.layout_of(order)
     cap = counts["--in-flight"]
@@ -183,15 +183,6 @@ def _given(path: Path, uniform: Uniform, counts: dict[str, int | None]) -> Work:
             raise InputError(f"{path} has {count} {what}, but {option} is {counts[option]}")
     _require_boundaries(uniform, len(order))
     return Work(path.name, actions.compute_only(order), uniform.costs(layout))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text in UTF-8; give a CSV of actions") from error
 
 
 def _require_size(count: int) -> None:

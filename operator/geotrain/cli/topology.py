@@ -20,7 +20,7 @@ from geotrain.cli import membership
 from geotrain.cli.manifests import GPUS, text_of
 from geotrain.errors import InputError
 from geotrain.model.topology import MessageRates
-from geotrain.units import format_bytes, format_rate
+from geotrain.units import format_bytes, format_rate, parse_duration
 
 Manifest = dict[str, Any]
 
@@ -88,6 +88,7 @@ def import_(
 ) -> None:
     """Make a topology from public measurements; geotrain plan --topology reads it."""
     names = region_names(regions)
+    _require_duration(round_trip_time)
     routes = measurements.merged(
         route for path in files for route in _routes(form, path, accelerator, gpus_per_node)
     )
@@ -230,6 +231,13 @@ def _routes(form: Format, path: Path, accelerator: str, gpus: int) -> Iterator[R
 
 def _yaml(manifests: list[Manifest]) -> str:
     return yaml.safe_dump_all(manifests, sort_keys=False, default_flow_style=None, width=100)
+
+
+def _require_duration(text: str) -> None:
+    try:
+        parse_duration(text or "0s")
+    except ValueError as error:
+        raise InputError(f"--round-trip-time: {error}") from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -82,18 +82,20 @@ def test_a_given_layout_without_room_is_said_and_nothing_at_all_is_no_plan(file)
 
 
 def test_the_budget_ends_the_search(file):
-    result = run("-f", file, "--budget", "0s")
+    result = run("-f", file, "--budget", "1ns")
     assert result.exit_code == 0
     assert "stopped before the search was complete" in result.stdout
     file.write_text(DENSE.replace("12G", "1500M"))
-    result = run("-f", file, "--budget", "0s")
+    result = run("-f", file, "--budget", "1ns")
     assert result.exit_code == 1
     assert "stopped too soon" in result.stdout
 
 
 def test_wrong_input_is_one_sentence(monkeypatch, capsys, file):
-    assert "--budget: 'soon' is not a duration" in fault(
-        monkeypatch, capsys, "-f", file, "--budget", "soon"
+    for budget, says in (("soon", "'soon' is not a duration"), ("0s", "is 0s; give the search")):
+        assert says in fault(monkeypatch, capsys, "-f", file, "--budget", budget)
+    assert "belong to a job, but -f gives an exploration" in fault(
+        monkeypatch, capsys, "-f", file, "--topology", "places.yaml"
     )
     file.write_text("[1, 2]")
     assert "not a Kubernetes object" in fault(monkeypatch, capsys, "-f", file)
@@ -108,7 +110,7 @@ def test_wrong_input_is_one_sentence(monkeypatch, capsys, file):
 
 @pytest.mark.parametrize("example", ["dense-405b.yaml", "moe-671b.yaml"])
 def test_the_examples_can_run_as_given(example):
-    found = json.loads(run("-f", EXAMPLES / example, "--budget", "0s", "-o", "json").stdout)
+    found = json.loads(run("-f", EXAMPLES / example, "--budget", "1ns", "-o", "json").stdout)
     assert found["given"]["fits"]
 
 
@@ -171,7 +173,7 @@ def test_where_nothing_fits_every_choice_says_so(job):
 
 def test_replicas_left_to_the_planner_take_the_room_there_is(job):
     job.write_text(JOB.replace("DATA", "auto").replace("recompute: true", ""))
-    found = json.loads(run("-f", job, "-o", "json", "--budget", "0s").stdout)
+    found = json.loads(run("-f", job, "-o", "json", "--budget", "1ns").stdout)
     assert found["given"]["data"] == 2  # three replicas do not divide the batch
 
 
@@ -184,7 +186,11 @@ def test_replicas_left_to_the_planner_take_the_room_there_is(job):
             "  profileRef: {name: p} # {",
             "spec.model: explore needs the model's shape",
         ),
-        ("kind: DataCenter", "kind: ConfigMap", "there is no DataCenter"),
+        (
+            "apiVersion: geotrain.io/v1alpha1\nkind: DataCenter",
+            "kind: ConfigMap",
+            "there is no DataCenter",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_explored_is_one_sentence(monkeypatch, capsys, job, old, new, says):

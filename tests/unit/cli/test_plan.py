@@ -11,6 +11,7 @@ from geotrain.errors import InputError
 from geotrain.planning.schedule import actions, checks
 
 DATA = Path(__file__).parent / "data"
+API = "apiVersion: geotrain.io/v1alpha1\n"
 JOB = ["plan", "-f", str(DATA / "job.yaml")]
 TOPOLOGY = ["--topology", str(DATA / "topology.yaml")]
 
@@ -317,7 +318,7 @@ def test_no_plan_says_which_data_centre_lacks_what(tmp_path):
         ("job.yaml", "global: 32", "global: 100000000", "InvalidParallelism", "4000000 that can"),
         (
             "topology.yaml",
-            "kind: WanLink",
+            "apiVersion: geotrain.io/v1alpha1\nkind: WanLink",
             "kind: Other",
             "LinkMissing",
             "there is no WanLink from",
@@ -363,10 +364,39 @@ def replaced(tmp_path, name, old, new):
         ("job.yaml", '"forward": "2.586ms"', '"forward": "-2.586ms"', "is negative"),
         ("job.yaml", "profile.json: |", "other.json: |", "has no key 'profile.json'"),
         ("job.yaml", "{name: gpt-profile, n", "{name: other, n", "is not among the files"),
-        ("job.yaml", "kind: GeoTrainingJob", "kind: Job", "there is no GeoTrainingJob in -f"),
+        ("job.yaml", f"{API}kind: GeoTrainingJob", "kind: Job", "there is no GeoTrainingJob in -f"),
+        ("job.yaml", "kind: GeoTrainingJob", "kind: Job", "geotrain.io has no kind 'Job'; write"),
+        ("job.yaml", "pipeline: 6", "pipeline: true", "Input should be a valid integer"),
+        ("job.yaml", "data: 2", 'data: "2"', "data: write a whole number of at least 1, or auto"),
+        (
+            "job.yaml",
+            "schedule:",
+            "placement: {stages: [{dataCenter: dc-west, stages: 6}]}\n  schedule:",
+            "stages are given with policy Fixed, and only then",
+        ),
+        (
+            "job.yaml",
+            "schedule:",
+            "placement: {policy: Fixed, stages: [{dataCenter: dc-west, stages: 3},"
+            " {dataCenter: dc-west, stages: 3}]}\n  schedule:",
+            "a data centre may appear only once in stages",
+        ),
+        ("job.yaml", '"forward": "2.586ms"', '"forward": "25h"', "25h is more than a day"),
+        (
+            "job.yaml",
+            '"boundaryBytes": "500000"',
+            '"boundaryBytes": "9999P"',
+            "boundaryBytes: 9999P is more than 64 bits can hold; check its unit",
+        ),
+        ("topology.yaml", "to: dc-central", "to: dc-west", "two different data centres"),
+        ("topology.yaml", "44ms", "2h", "a round trip of 7200s is more than an hour"),
+        ("topology.yaml", 'gpus: "4"', 'gpus: "٤"', "is '٤'; write a whole number"),
+        ("topology.yaml", "{local: true}", "{local: false}", "give exactly one of kubeconfig"),
+        ("topology.yaml", "name: dc-west,", "name: DC West,", "'DC West' cannot be the name"),
+        ("topology.yaml", "{local: true}", "{local: true}\n  costPerGpuHour: true", "not true or"),
         ("job.yaml", "metadata: {name: gpt,", "metadata: [name: gpt,", "is not YAML"),
         ("job.yaml", "kind: ConfigMap", "what: ConfigMap", "document 2: not a Kubernetes object"),
-        ("topology.yaml", "kind: DataCenter", "kind: Pod", "there is no DataCenter"),
+        ("topology.yaml", f"{API}kind: DataCenter", "kind: Pod", "there is no DataCenter"),
         ("topology.yaml", 'gpus: "4"', 'gpus: "four"', "is 'four'; write a whole number"),
         ("topology.yaml", 'annotations: {geotrain.io/gpus: "4"}', "{}", "is not YAML"),
         ("topology.yaml", "status: {gpus", "status: {x", "no free GPUs are known"),

@@ -155,13 +155,23 @@ def test_files_that_are_no_schedule_are_refused(tmp_path):
     path = tmp_path / "order.csv"
     assert "cannot be read: No such file" in fault("--order", path, *TIMES)
     path.write_bytes(b"\xff\xfe0F0")
-    assert "is not text in UTF-8" in fault("--order", path, *TIMES)
+    assert "order.csv cannot be read: it is not UTF-8 text" in fault("--order", path, *TIMES)
+    path.write_text("0F1,0B1\n")
+    assert "micro-batch 0 is on no line" in fault("--order", path, *TIMES)
     path.write_text("0F0,nonsense\n")
     assert "line 1 cell 2: 'nonsense' is no action" in fault("--order", path, *TIMES)
     shutil.copy(PLANNING / "dualpipev_4rank_10mb.csv", path)
     assert "has 4 ranks, but --stages is 8" in fault("--order", path, *TIMES, "--stages", 8)
     assert "has 2 stages a rank, but --chunks" in fault("--order", path, *TIMES, "--chunks", 3)
     assert "more than the 4 that memory" in fault("--order", path, *TIMES, "--in-flight", 4)
+
+
+def test_an_order_may_begin_with_a_byte_order_mark_and_come_from_standard_input(tmp_path):
+    order, path = "0F0,0B0\n1F0,1B0\n", tmp_path / "order.csv"
+    path.write_text(order, encoding="utf-8-sig")
+    whole = run("--order", path, *TIMES, "-o", "csv")
+    piped = CliRunner().invoke(app, ["schedule", "--order", "-", *TIMES, "-o", "csv"], input=order)
+    assert whole.stdout == piped.stdout == order
 
 
 def test_a_deadlock_exits_with_2_and_prints_the_grid_with_the_place(tmp_path, monkeypatch, capsys):

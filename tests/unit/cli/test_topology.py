@@ -120,6 +120,7 @@ def test_one_region_needs_no_link(tmp_path):
         ([*SKYPLANE, *PAIR, "--capacity", "fast"], "WanLink: spec.capacity: write bits per second"),
         ([*SKYPLANE, *PAIR, "--capacity", "0"], "write a rate above 0, like 5G"),
         ([*SKYPLANE, *PAIR, "--tcp-window", "-1"], "WanLink: spec.tcpWindow: write bytes like"),
+        ([*SKYPLANE, *PAIR, "--round-trip-time", "soon"], "--round-trip-time: 'soon' is not a dur"),
         (["azure", "/missing.csv", "--regions", "a"], "/missing.csv cannot be read"),
         ([*SKYPLANE, *PAIR, "-o", "/no/where.yaml"], "/no/where.yaml cannot be written"),
     ],

@@ -1,14 +1,15 @@
 """DataCenter: a Kubernetes cluster, or the labelled part of one, that offers GPUs."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Final, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from geotrain.api.v1alpha1.fields import (
     Count,
     DataCenterName,
     Duration,
+    Flag,
     Price,
     Rate,
     ResourceName,
@@ -27,6 +28,8 @@ from geotrain.api.v1alpha1.resource import (
 )
 from geotrain.model.topology import USUAL_LAN
 from geotrain.units import format_duration, format_rate
+
+_ONE_WAY: Final = "give exactly one of kubeconfigSecretRef (a member) or local: true (the hub)"
 
 
 class SecretKeyRef(SpecModel):
@@ -47,15 +50,21 @@ class ClusterAccess(SpecModel):
         json_schema_extra=rules(
             rule(
                 "has(self.kubeconfigSecretRef) != (has(self.local) && self.local)",
-                "give exactly one of kubeconfigSecretRef (a member) or local: true (the hub)",
+                _ONE_WAY,
             )
         )
     )
 
     kubeconfig_secret_ref: SecretKeyRef | None = None
     """A Secret on the hub that holds a kubeconfig of the member; geotrain join makes it."""
-    local: bool = False
+    local: Flag = False
     """True where the data centre is the hub itself; its own service account is used."""
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Self:
+        if (self.kubeconfig_secret_ref is None) != self.local:
+            raise ValueError(_ONE_WAY)
+        return self
 
 
 class DataCenterNetwork(SpecModel):

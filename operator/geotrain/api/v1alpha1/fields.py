@@ -12,7 +12,7 @@ of rounding; nothing here is compared for equality or summed by the API server, 
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
 
 from geotrain.units import DURATION_PATTERN, QUANTITY_PATTERN, RATE_PATTERN
@@ -60,6 +60,15 @@ def _above_zero(message: str) -> Any:
     return Field(json_schema_extra=extra), AfterValidator(check)
 
 
+def _no_flag(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("write a number, not true or false")
+    return value
+
+
+NO_FLAG: Final = BeforeValidator(_no_flag)
+"""After a number's Field. Quotes are allowed: 1e-3 without a point is text in YAML 1.1."""
+
 _DURATION = _text(DURATION_PATTERN, "write a duration like 40ms, 1.5s or 1h30m", 32)
 _BYTES = _text(QUANTITY_PATTERN, "write bytes like 500M, 64Gi or 33554432", 32)
 _RATE = _text(RATE_PATTERN, "write bits per second like 50M or 5G", 32)
@@ -85,10 +94,13 @@ ResourceName = Annotated[
     _text(RESOURCE_PATTERN, "write an extended resource like nvidia.com/gpu", 253),
 ]
 Url = Annotated[str, _text(URL_PATTERN, "write a URL like http://decode.team-a.svc:8000", 2048)]
-Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Strict()]
+"""A whole number as JSON has it: neither true nor in quotes."""
+Flag = Annotated[bool, Strict()]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), NO_FLAG]
+Price = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False), NO_FLAG]
+Count = Annotated[Whole, Field(ge=0)]
+Positive = Annotated[Whole, Field(ge=1)]
 
 
 class SpecModel(BaseModel):

@@ -1,21 +1,23 @@
 """GeoTrainingJob: one model trained as a pipeline over several data centres."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from geotrain.api.v1alpha1.fields import (
     INT_OR_STRING,
     Count,
     DataCenterName,
     Duration,
+    Flag,
     ObjectName,
     Positive,
     PositiveDuration,
     Size,
     SpecModel,
     StatusModel,
+    Whole,
     rule,
     rules,
 )
@@ -28,15 +30,28 @@ from geotrain.api.v1alpha1.resource import (
     reason_column,
 )
 
+_AUTO: Final = "write a whole number of at least 1, or auto"
+_FIXED: Final = "stages are given with policy Fixed, and only then"
+_ONCE: Final = "a data centre may appear only once in stages: its stages must be consecutive"
+
+
+def _number_or_auto(value: Any) -> Any:
+    """One sentence in place of one for the number and one for the word."""
+    if value != "auto" and (type(value) is not int or value < 1):
+        raise ValueError(_AUTO)
+    return value
+
+
 Auto = Annotated[
     Positive | Literal["auto"],
+    BeforeValidator(_number_or_auto),
     Field(
         json_schema_extra={
             INT_OR_STRING: True,
             **rules(
                 rule(
                     "type(self) == int ? self >= 1 : self == 'auto'",
-                    "write a whole number of at least 1, or auto",
+                    _AUTO,
                 )
             ),
         }
@@ -47,13 +62,13 @@ Auto = Annotated[
 class TrainingModel(SpecModel):
     """The shape of a dense decoder, from which costs are estimated where nothing is measured."""
 
-    layers: Annotated[int, Field(ge=1, le=10_000)]
+    layers: Annotated[Whole, Field(ge=1, le=10_000)]
     """Transformer layers."""
-    hidden_size: Annotated[int, Field(ge=1, le=2**20)]
+    hidden_size: Annotated[Whole, Field(ge=1, le=2**20)]
     """Width of a layer."""
-    sequence_length: Annotated[int, Field(ge=1, le=2**30)]
+    sequence_length: Annotated[Whole, Field(ge=1, le=2**30)]
     """Tokens of one sample."""
-    vocabulary_size: Annotated[int, Field(ge=1, le=2**30)]
+    vocabulary_size: Annotated[Whole, Field(ge=1, le=2**30)]
     """Entries of the token embedding; the last stage also computes the output over them."""
     parameter_dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Type of weights and activations (default bfloat16); sets memory and bytes over the WAN."""
@@ -75,9 +90,9 @@ class Parallelism(SpecModel):
     data: Auto = 1
     """Replicas of the pipeline that share their gradients, in one data centre each stage; auto
     lets the planner choose (default 1)."""
-    pipeline: Annotated[int, Field(ge=1, le=1024)]
+    pipeline: Annotated[Whole, Field(ge=1, le=1024)]
     """Stages that the layers are cut into; consecutive stages share a data centre."""
-    tensor: Annotated[int, Field(ge=1, le=64)] = 1
+    tensor: Annotated[Whole, Field(ge=1, le=64)] = 1
     """GPUs of one pod, which share every layer (default 1). Must agree with the GPU limit of the
     template's first container."""
 
@@ -91,7 +106,7 @@ class Batch(SpecModel):
         )
     )
 
-    global_: Annotated[int, Field(ge=1, le=10**9)] = Field(alias="global")
+    global_: Annotated[Whole, Field(ge=1, le=10**9)] = Field(alias="global")
     """Samples of one iteration over all replicas."""
     micro: Positive = 1
     """Samples of one micro-batch, the unit that flows through the pipeline (default 1)."""
@@ -102,7 +117,7 @@ class FixedStages(SpecModel):
 
     data_center: DataCenterName
     """Data centre that runs them."""
-    stages: Annotated[int, Field(ge=1, le=1024)]
+    stages: Annotated[Whole, Field(ge=1, le=1024)]
     """How many consecutive stages."""
 
 
@@ -114,12 +129,12 @@ class TrainingPlacement(SpecModel):
             rule(
                 "self.policy == 'Fixed' ? has(self.stages) && self.stages.size() > 0"
                 " : !has(self.stages) || self.stages.size() == 0",
-                "stages are given with policy Fixed, and only then",
+                _FIXED,
             ),
             rule(
                 "!has(self.stages) || self.stages.all(s,"
                 " self.stages.exists_one(t, t.dataCenter == s.dataCenter))",
-                "a data centre may appear only once in stages: its stages must be consecutive",
+                _ONCE,
             ),
         )
     )
@@ -136,6 +151,14 @@ class TrainingPlacement(SpecModel):
     objective: Literal["Throughput", "Cost"] = "Throughput"
     """What makes a plan better: samples a second (the default), or the price of a sample."""
 
+    @model_validator(mode="after")
+    def _holds_its_rules(self) -> Self:
+        if (self.policy == "Fixed") != bool(self.stages):
+            raise ValueError(_FIXED)
+        if len({each.data_center for each in self.stages}) < len(self.stages):
+            raise ValueError(_ONCE)
+        return self
+
 
 class TrainingSchedule(SpecModel):
     """In which order a rank works, and within which memory."""
@@ -147,10 +170,10 @@ class TrainingSchedule(SpecModel):
     Atlas puts backwards first and warms up as far as memory allows; GeoPipe warms up before each
     boundary between data centres; ZeroBubble and Greedy run weight gradients apart, where a rank
     would wait."""
-    recompute: bool = True
+    recompute: Flag = True
     """Recompute activations in the backward instead of keeping them (default true): slower, and
     far less memory a micro-batch in flight."""
-    early_recompute: bool = False
+    early_recompute: Flag = False
     """The trainer recomputes while it waits for a gradient, as far as that takes no more memory
     (default false: it begins when the gradient is there)."""
     memory_per_gpu: Size | None = None
@@ -166,7 +189,7 @@ class TrainingNetwork(SpecModel):
     sharing: Literal["Spatial", "Temporal"] = "Temporal"
     """Temporal (the default): the replicas of a cell send in turns, each over all their paths.
     Spatial: each keeps its own path."""
-    borrowed_paths: bool = False
+    borrowed_paths: Flag = False
     """In its turn a flow also uses the paths of its data centre's other stages (default false).
     Set it where what limits a path is a cap on each pair of pods."""
     enforcement: Literal["Sidecar", "None"] = "Sidecar"
@@ -177,7 +200,7 @@ class TrainingNetwork(SpecModel):
 class FailurePolicy(SpecModel):
     """What happens when a pod fails."""
 
-    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    max_restarts: Annotated[Whole, Field(ge=0, le=1000)] = 3
     """Restarts of the whole gang before the job is Failed (default 3)."""
     pod_failure: Literal["RestartGang"] = "RestartGang"
     """RestartGang: all pods are replaced, and training resumes from its checkpoint."""
@@ -209,7 +232,7 @@ class GeoTrainingJobSpec(SpecModel):
         )
     )
 
-    suspend: bool = False
+    suspend: Flag = False
     """True releases all pods and holds the job until it is false again (default false)."""
     managed_by: str = Field(
         default="geotrain.io/controller",

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import ConfigDict, Field
 
 from geotrain.api.v1alpha1.fields import (
+    NO_FLAG,
     Count,
     Duration,
     ObjectName,
@@ -13,6 +14,7 @@ from geotrain.api.v1alpha1.fields import (
     SpecModel,
     StatusModel,
     Url,
+    Whole,
     rule,
     rules,
 )
@@ -62,7 +64,7 @@ class PrefillPlacement(SpecModel):
         default=(), max_length=1024, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
     """Pipeline stages whose GPUs are shared; empty (the default): all."""
-    max_per_gpu: Annotated[int, Field(ge=1, le=16)] = 1
+    max_per_gpu: Annotated[Whole, Field(ge=1, le=16)] = 1
     """Most workers that share one training rank's GPU (default 1)."""
 
 
@@ -71,7 +73,7 @@ class PrefillObjective(SpecModel):
 
     time_to_first_token: PositiveDuration = "1s"  # noqa: S105 (a time)
     """Time to first token that a request is admitted for (default 1s)."""
-    percentile: Annotated[float, Field(gt=0, le=100)] = 90
+    percentile: Annotated[float, Field(gt=0, le=100), NO_FLAG] = 90
     """Share of the admitted requests that should meet it, in percent (default 90)."""
 
 

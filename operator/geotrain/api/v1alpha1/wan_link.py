@@ -2,13 +2,14 @@
 
 from datetime import datetime
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from geotrain.api.v1alpha1.fields import (
     DataCenterName,
     Duration,
+    Flag,
     Price,
     Rate,
     Share,
@@ -43,6 +44,8 @@ _ASCENDING: Final = rule(
     "give the sizes in ascending order, each once",
 )
 
+_TWO: Final = "from and to must be two different data centres"
+
 
 class WanLinkSpec(SpecModel):
     """What is known or leased.
@@ -53,7 +56,7 @@ class WanLinkSpec(SpecModel):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            rule("self.from != self.to", "from and to must be two different data centres"),
+            rule("self.from != self.to", _TWO),
         )
     )
 
@@ -61,7 +64,7 @@ class WanLinkSpec(SpecModel):
     """Data centre where the link begins."""
     target: DataCenterName = Field(alias="to")
     """Data centre where the link ends."""
-    symmetric: bool = True
+    symmetric: Flag = True
     """True (the default): the same values hold in both directions; one WanLink does for both."""
     capacity: Rate
     """Rate of the whole pair in one direction, as leased or capped, in bit/s, for example 5G."""
@@ -92,6 +95,12 @@ class WanLinkSpec(SpecModel):
         if any(a >= b for a, b in pairwise(sizes)):
             raise ValueError(_ASCENDING["message"])
         return points
+
+    @model_validator(mode="after")
+    def _joins_two(self) -> Self:
+        if self.source == self.target:
+            raise ValueError(_TWO)
+        return self
 
 
 class MeasuredLink(StatusModel):

@@ -83,13 +83,14 @@ def read_order(text: str) -> Order:
     """Read a schedule with a row for each rank; overlapped pairs run one after the other.
 
     Where no row holds several stages, row N must hold stage N; else each stage must be on one
-    row. Raises InputError, with the line, where it is not so.
+    row. Micro-batches count from 0 too. Raises InputError, with the line, where it is not so.
     """
     rows = [tuple(action for cell in row for action in cell) for row in parse_table(text).rows]
     if all(len({action.stage for action in row}) < 2 for row in rows):
         _require_stage_rows(rows)
     else:
         _require_whole_stages(rows)
+    _require_numbering("micro-batch", {action.micro_batch for row in rows for action in row})
     return tuple(rows)
 
 
@@ -113,10 +114,15 @@ def _require_whole_stages(rows: list[Cell]) -> None:
                     f"line {line}: {action} belongs to stage {action.stage}, which line {owner} "
                     "runs; give each stage one row"
                 )
-    missing = next(stage for stage in range(len(owners) + 1) if stage not in owners)
-    if missing < len(owners):
+    _require_numbering("stage", set(owners))
+
+
+def _require_numbering(what: str, found: set[int]) -> None:
+    missing = next(number for number in range(len(found) + 1) if number not in found)
+    if missing < len(found):
+        last = max(found)
         raise InputError(
-            f"stage {missing} is on no line, but stage {max(owners)} is; number the stages from 0"
+            f"{what} {missing} is on no line, but {what} {last} is; number them from 0"
         )
 
 

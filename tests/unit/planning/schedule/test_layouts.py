@@ -132,7 +132,8 @@ def test_what_needs_no_message_may_run_before_it_arrives():
     ("text", "message"),
     [
         ("0F0,2F0\n1F0,2B0\n", "line 2: 2B0 belongs to stage 2, which line 1 runs"),
-        ("0F0,3F0\n1F0\n", "stage 2 is on no line, but stage 3 is; number the stages from 0"),
+        ("0F0,0F2\n1F0\n", "micro-batch 1 is on no line, but micro-batch 2 is; number them from"),
+        ("0F0,3F0\n1F0\n", "stage 2 is on no line, but stage 3 is; number them from 0"),
     ],
 )
 def test_rows_of_several_stages_must_hold_each_stage_once(text, message):
