@@ -17,13 +17,38 @@ Only adapters translate a library's errors into these, with the cause chained. A
 not fit is no error: planning returns ``Infeasible``.
 """
 
+from typing import Final
+
+_LONGEST: Final = 1200
+"""Characters of a sentence."""
+
 
 class GeotrainError(Exception):
     """The root: catch this to catch everything that geotrain raises on purpose."""
 
 
 class InputError(GeotrainError):
-    """The user's input is wrong; the message is one sentence that a person can act on."""
+    """The user's input is wrong; the message is one sentence that a person can act on.
+
+    Names and values in it may be the user's own: what does not print is shown as Python would write
+    it, so that the sentence stays on one line, and the middle of a very long one is left out.
+    ``grid`` shows the place in an order, on lines of its own.
+    """
+
+    def __init__(self, sentence: str, grid: str = "") -> None:
+        super().__init__(sentence, grid)
+
+    def __str__(self) -> str:
+        sentence, grid = self.args
+        return "\n".join(part for part in (_shown(sentence), grid) if part)
+
+
+def _shown(text: str) -> str:
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 class ClusterError(GeotrainError):

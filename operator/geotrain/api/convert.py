@@ -47,7 +47,7 @@ def document(text: str, what: str) -> Mapping[str, Any]:
     """Read a JSON object. ``what`` names it in the InputError, for example the ConfigMap's key."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{what} is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"{what} must be a JSON object, not {type(content).__name__}")

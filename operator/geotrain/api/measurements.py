@@ -19,6 +19,7 @@ import csv
 import io
 import json
 import math
+import reprlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -171,9 +172,10 @@ def _sailor_rates(fit: Any, where: str) -> tuple[BitsPerSecond, MessageRates]:
         a, b, c = (float(number) for number in coefficients)
         best = float(most)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{where}: {fit!r} is no fit; write [[a, b, c], most]") from error
-    if not all(map(math.isfinite, (a, b, c, best))):
-        raise InputError(f"{where}: {fit!r} holds a number that is not finite")
+        shown = reprlib.repr(fit)
+        raise InputError(f"{where}: {shown} is no fit; write [[a, b, c], most]") from error
+    if not all(map(math.isfinite, (a, b, c, best * _BITS))):
+        raise InputError(f"{where}: {reprlib.repr(fit)} holds a number that is not finite")
     rates = [min(best, _parabola(a, b, c, size) * _GIGABYTE) for size in _SAILOR_SIZES]
     odd = [i for i, (rate, twice) in enumerate(pairwise(rates)) if rate <= 0 or twice > 2 * rate]
     begin = odd[-1] + 1 if odd else 0
@@ -191,12 +193,12 @@ def _parabola(a: float, b: float, c: float, size: int) -> float:
     x = math.log2(size / _MEGABYTE)
     if a:
         x = min(x, -b / (2 * a)) if a < 0 else max(x, -b / (2 * a))
-    return a * x**2 + b * x + c
+    return a * x * x + b * x + c
 
 
 def _items_of(content: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(content, dict):
-        raise InputError(f"{where}: {content!r} is no JSON object")
+        raise InputError(f"{where}: {reprlib.repr(content)} is no JSON object")
     return content
 
 

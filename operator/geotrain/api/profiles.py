@@ -10,6 +10,7 @@ bytes are Kubernetes quantities on each GPU of it, except ``boundaryBytes``: wha
 sends to the next stage, all GPUs of the group together.
 """
 
+import reprlib
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -32,7 +33,7 @@ def reader(parse: Callable[[str], float], example: str) -> BeforeValidator:
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str):
-            raise ValueError(f"{value!r} is no quantity; write one like {example}")
+            raise ValueError(f"{reprlib.repr(value)} is no quantity; write one like {example}")
         if value.startswith("-"):
             raise ValueError(f"{value} is negative; write 0 or more, like {example}")
         if len(value) > _MOST_CHARACTERS:

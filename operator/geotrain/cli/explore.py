@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from geotrain.api.exploration import exploration, of_job
-from geotrain.cli import answer, manifests, problem
+from geotrain.cli import answer, problem, texts
 from geotrain.cli import explore_reports as reports
 from geotrain.cli.answer import NO_PLAN, Output
 from geotrain.errors import InputError
@@ -79,7 +79,7 @@ def _exploration(files: list[Path]) -> Mapping[str, Any] | None:
     """The exploration, where the only file holds nothing else."""
     if len(files) != 1 or files[0].is_dir():
         return None
-    found = manifests.load(files[0])
+    found = texts.load(files[0])
     if len(found) == 1 and isinstance(found[0], Mapping) and "kind" not in found[0]:
         return found[0]
     if str(files[0]) == "-":

@@ -2,19 +2,16 @@
 
 import json
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from geotrain.api import convert
 from geotrain.api.labels import GROUP
 from geotrain.api.v1alpha1 import KINDS, DataCenter, GeoTrainingJob, WanLink
-from geotrain.cli import membership
+from geotrain.cli import membership, texts
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Profile, Workload
@@ -28,7 +25,6 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _GPU_DIGITS: Final = 9
 _KINDS: Final = tuple(each.kind() for each in KINDS)
 _LARGEST: Final = 2**63 - 1
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +156,7 @@ def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
 def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every object with its place, the items of Lists one by one."""
     for path in _files(paths):
-        for number, document in enumerate(load(path), start=1):
+        for number, document in enumerate(texts.load(path), start=1):
             place = f"{path} document {number}"
             if document is None:
                 continue
@@ -178,12 +174,10 @@ def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def _foreign_to_json(document: Any) -> str:
     """What YAML may say and an API server would refuse, as a sentence, or ''."""
-    seen: set[int] = set()  # YAML's aliases can repeat a part, and even put it into itself
     left = [("", document)]
     while left:
         path, value = left.pop()
-        if isinstance(value, Mapping | list) and id(value) not in seen:
-            seen.add(id(value))
+        if isinstance(value, Mapping | list):
             inner = value.items() if isinstance(value, Mapping) else enumerate(value)
             left += [(f"{path}.{key}".removeprefix("."), each) for key, each in inner]
         elif isinstance(value, float) and not math.isfinite(value):
@@ -201,41 +195,12 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
 
 
-def load(path: Path) -> list[Any]:
-    """Every document of a file; ``-`` is standard input. Raises InputError with the cause."""
-    return _documents_of(text_of(path), path)
-
-
-def _documents_of(text: str, path: Path) -> list[Any]:
-    try:
-        return list(yaml.load_all(text, Loader=_LOADER))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # A ValueError comes from a date or number that looks like one and is none.
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-
-
-def text_of(path: Path) -> str:
-    """A file's text, of standard input for ``-``, without the mark that editors put before UTF-8.
-
-    Raises InputError that names the file.
-    """
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        return text.removeprefix("\ufeff")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {_cause(error)}") from error
-
-
-def _cause(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else "it is not UTF-8 text"
-
-
 def _profile_file(path: Path) -> Mapping[str, Any]:
-    text = text_of(path)
+    text = texts.text_of(path)
     try:
         documents = [json.loads(text)]  # first: YAML takes 3e-06 for text
     except (ValueError, RecursionError):
-        documents = _documents_of(text, path)
+        documents = texts.documents_of(text, path)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")
     return documents[0]

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from geotrain.api.profiles import LONGEST
-from geotrain.cli.manifests import text_of
+from geotrain.cli.texts import text_of
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule import actions, checks, layouts

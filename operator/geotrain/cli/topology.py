@@ -17,7 +17,8 @@ from geotrain.api.labels import API_VERSION
 from geotrain.api.measurements import Route, Routes
 from geotrain.api.v1alpha1 import DataCenter, WanLink
 from geotrain.cli import membership
-from geotrain.cli.manifests import GPUS, text_of
+from geotrain.cli.manifests import GPUS
+from geotrain.cli.texts import text_of
 from geotrain.errors import InputError
 from geotrain.model.topology import MessageRates
 from geotrain.units import format_bytes, format_rate, parse_duration

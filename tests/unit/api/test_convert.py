@@ -81,6 +81,7 @@ class TestProfile:
             ("layers.0.forward", "2", "layers[0].forward: '2' is not a duration; write one like"),
             ("layers.0.forward", 2.5, "layers[0].forward: 2.5 is no quantity; write one like"),
             ("layers.0.forward", True, "layers[0].forward: True is no quantity"),
+            ("layers.0.forward", [[1] * 9] * 9**6, "...], ...] is no quantity"),
             ("layers.0.forward", ..., "layers[0].forward: Field required"),
             ("layers.0.count", 0, "layers[0].count: Input should be greater than or equal to 1"),
             ("layers.0.activationBytes", "1 MB", "activationBytes: '1 MB' is not a quantity"),
@@ -101,7 +102,12 @@ class TestProfile:
 
     @pytest.mark.parametrize(
         ("text", "message"),
-        [("{", "profile.json is not JSON"), ("[]", "profile.json must be a JSON object, not list")],
+        [
+            ("{", "profile.json is not JSON"),
+            ("[" * 5000, "profile.json is not JSON: maximum recursion depth"),
+            ("[]", "profile.json must be a JSON object, not list"),
+        ],
+        ids=["cut", "deep", "list"],
     )
     def test_text_that_is_no_object_is_refused(self, text: str, message: str) -> None:
         with pytest.raises(InputError, match=message):

@@ -148,6 +148,10 @@ def test_wrong_tables_are_one_sentence_with_the_place(read, text, sentence):
             {"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, 3], 0]}}}}}},
             "fit gives 0 bytes a second for messages of 1Gi",
         ),
+        (
+            {"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[0, 0, 1e300], 1e308]}}}}}},
+            "holds a number that is not finite",
+        ),
         ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, 3], 10**400]}}}}}}, "no fit"),
         ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[1, 2, math.nan], 9]}}}}}}, "not finite"),
         ({"a": {"A100-40": {"4": {"b": {"A100-40": {"4": [[0, 0, -1], 9]}}}}}}, "gives -1e+09"),

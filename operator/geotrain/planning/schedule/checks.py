@@ -36,9 +36,9 @@ class Problem:
     grid: str
 
     @property
-    def text(self) -> str:
-        """The sentence and the grid, for a person."""
-        return f"{self.sentence}\n{self.grid}"
+    def refusal(self) -> InputError:
+        """The sentence and the grid, to raise."""
+        return InputError(self.sentence, self.grid)
 
 
 def problems(order: Order, caps: Sequence[int] | None = None) -> list[Problem]:
@@ -61,7 +61,7 @@ def require_sound(order: Order, caps: Sequence[int] | None = None) -> None:
     """Raise InputError with the first fault and the grid around it."""
     found = problems(order, caps)
     if found:
-        raise InputError(found[0].text)
+        raise found[0].refusal
 
 
 def deadlock(order: Order, stopped: Sequence[int]) -> Problem:

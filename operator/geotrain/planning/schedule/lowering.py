@@ -8,7 +8,6 @@ when its sender is done, neither long before nor after (torch.distributed.pipeli
 same way, in ``_add_send_recv``). Between stages of one device nothing is sent.
 """
 
-from geotrain.errors import InputError
 from geotrain.model.plan import Action, Kind, Order
 from geotrain.planning.schedule.checks import deadlock
 from geotrain.planning.schedule.dependencies import Message, counterpart, makes, needs
@@ -28,7 +27,7 @@ def lower(order: Order) -> Order:
             if i < len(row) and _is_ready(row[i], len(layout), arrived)
         ]
         if not ran:
-            raise InputError(deadlock(order, at).text)
+            raise deadlock(order, at).refusal
         for device, action in ran:
             rows[device].append(action)
             at[device] += 1

@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
 
-from geotrain.errors import InputError
 from geotrain.model.plan import Action, Interval, Kind, Order
 from geotrain.planning.schedule.actions import COMPUTE
 from geotrain.planning.schedule.checks import deadlock
@@ -144,7 +143,7 @@ def program(order: Order) -> Program:
     walked = walk(order)
     layout = layout_of(order)
     if not walked.complete:
-        raise InputError(deadlock(order, walked.stopped).text)
+        raise deadlock(order, walked.stopped).refusal
     rows: list[list[int]] = [[] for _ in order]
     for i, action in enumerate(walked.actions):
         rows[layout[action.stage]].append(i)

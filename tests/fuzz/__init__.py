@@ -1,0 +1,1 @@
+"""Fuzzing of what users write: ``make fuzz``, or ``python -m fuzz TARGET --seconds 60``."""
