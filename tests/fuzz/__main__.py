@@ -16,9 +16,7 @@ from pathlib import Path
 
 import atheris
 
-sys.modules["numba"] = None  # compiled code has no coverage, and instrumented code no compiler
-with atheris.instrument_imports(include=["geotrain"]):
-    from fuzz.targets import TARGETS, changed, check
+from fuzz import NAMES
 
 _TIMEOUT = 10  # seconds
 _MEMORY = 1024  # MiB
@@ -28,6 +26,9 @@ _EXECUTED = re.compile(r"number_of_executed_units: (\d+)")
 
 def fuzz(name: str, seconds: int, seed: int, findings: Path) -> None:
     """Never returns: libFuzzer ends the process."""
+    sys.modules["numba"] = None  # compiled code has no coverage, and instrumented code no compiler
+    with atheris.instrument_imports(include=["geotrain"]):
+        from fuzz.targets import TARGETS, changed, check
     target = TARGETS[name]
 
     def mutated(data: bytes, most: int, number: int) -> bytes:
@@ -60,7 +61,7 @@ def fuzz(name: str, seconds: int, seed: int, findings: Path) -> None:
 def main() -> int:
     """Fuzz one target here, or every one in a process of its own; says how many inputs it tried."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
-    parser.add_argument("target", nargs="?", choices=TARGETS)
+    parser.add_argument("target", nargs="?", choices=NAMES)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1, help="0: another one each time")
     parser.add_argument("--findings", type=Path, default=Path(".fuzz"))
@@ -68,12 +69,12 @@ def main() -> int:
     if options.target:
         fuzz(options.target, options.seconds, options.seed, options.findings)
     status = 0
-    for name in TARGETS:
+    for name in NAMES:
         command = [sys.executable, "-m", "fuzz", name, *sys.argv[1:]]
-        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace")
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         executed = _EXECUTED.search(done.stderr)
         if done.returncode or executed is None:
-            sys.stderr.write(done.stderr)
+            sys.stderr.write(done.stdout + done.stderr)
             status = 1
         count = int(executed[1]) if executed else 0
         line = {"name": f"fuzz_{name}_inputs", "value": count, "unit": "inputs"}

@@ -121,7 +121,7 @@ def _change(where: Any, key: Any, random: Random, odd: Any, other: tuple[Any, An
         for _ in range(random.choice((1, 2, 400))):
             where[key] = [where[key]] if random.random() < 0.5 else {"a": where[key]}
     elif isinstance(where[key], list) and where[key]:
-        where[key] *= random.choice((0, 2, 100))
+        where[key] = where[key] * random.choice((0, 2, 100))
     elif isinstance(where[key], dict):
         where[key]["unknown"] = random.choice(odd)
     elif isinstance(where[key], int | float | str):

@@ -145,7 +145,7 @@ def changed(target: Target, data: bytes, number: int) -> bytes:
     """Another input with the structure of ``data``, or ``data`` where it cannot be read."""
     try:
         text = target.mutate(data.decode("utf-8", "surrogatepass"), Random(number))
-    except (ValueError, yaml.YAMLError, RecursionError, TypeError, AttributeError):
+    except (ValueError, yaml.YAMLError, RecursionError, TypeError, AttributeError, LookupError):
         return data
     return text.encode("utf-8", "surrogatepass")
 

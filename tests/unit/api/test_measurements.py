@@ -66,6 +66,10 @@ def test_sailor_gives_the_most_that_was_reached_in_bits():
     assert routes["us-west1-b", "us-west1-b"].rate == pytest.approx(49.85e9, rel=1e-3)
 
 
+def test_a_fit_whose_top_is_out_of_range_gives_the_most_that_was_reached():
+    assert fitted([-1e-300, -1, 1], 1).rates == (8,)
+
+
 def test_sailors_megabytes_are_millions_of_bytes():
     """As in the planner of eth-easl/sailor: log2(bytes) - log2(1000000), and 1e9 bytes a GB."""
     a, b, c = json.loads(FITS)["us-central1-a"]["A100-40"]["4"]["us-west1-b"]["A100-40"]["4"][0]

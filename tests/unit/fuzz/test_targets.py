@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz import NAMES as ALL
 from fuzz.targets import TARGETS, changed, check, require_sentence
 from geotrain.errors import InputError
 
@@ -39,6 +40,10 @@ def test_most_changes_leave_something_to_read(name):
     made = [changed(target, seed, number) for seed in target.seeds for number in range(20)]
     assert len(set(made) - set(target.seeds)) > len(made) / 2
     assert made[:5] == [changed(target, target.seeds[0], number) for number in range(5)]
+
+
+def test_each_has_its_name():
+    assert tuple(TARGETS) == ALL
 
 
 def test_a_message_of_several_lines_is_a_fault():

@@ -13,10 +13,10 @@ one; interleaved orders are replayed action by action.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, count
+from itertools import chain, count, product
 from math import inf
 from typing import TypeVar
 
@@ -37,9 +37,11 @@ from geotrain.planning.explore.layouts import (
 from geotrain.planning.explore.shapes import RECOMPUTES, Recompute, Shape
 from geotrain.planning.explore.steps import (
     Book,
+    Layers,
     Problem,
     Wires,
     costs,
+    layer_times,
     memory,
     micro_batches,
     step,
@@ -224,6 +226,9 @@ class _Part:
     table: Factors | None = None
 
 
+_Place = tuple[str, Factors]
+"""A transport, and where the axes are."""
+
 _Entry = tuple[Seconds, int, int, _Part]
 
 
@@ -239,8 +244,15 @@ class Explorer:
         self._transports = {each.name: each for each in problem.network.transports}
         self._best_wires: dict[Degrees, Wires] = {}
         self._tables: dict[tuple[tuple[int, ...], Placement], Factors] = {}
+        self._placements: dict[
+            tuple[Placement, ...], dict[tuple[int, ...], dict[Factors, Placement]]
+        ] = {}
+        self._wired: dict[Degrees, dict[_Place, Wires]] = {}
+        self._layers: dict[tuple[Degrees, int, Recompute], dict[_Place | None, Layers]] = {}
+        self._placed_bounds: dict[Layout, dict[_Place, Seconds]] = {}
         self._programs: dict[tuple[int, int, int], Program] = {}
-        self._bounds: dict[Layout, Seconds | None] = {}
+        self._degree_bounds: dict[tuple[object, ...], dict[Degrees, Seconds]] = {}
+        self._bounds: dict[Degrees, dict[tuple[object, ...], Seconds]] = {}
         self._seconds: dict[tuple[Layout, Factors], Seconds] = {}
         wrong = fault(problem, given)
         if given.transport not in self._transports:
@@ -278,66 +290,101 @@ class Explorer:
                 found = self._found(part.layout, part.table)
                 best = _ranked((*best, found))[:keep]
             elif part.schedule_known:
-                put(self._placed(space, part.layout))
+                put(self._placed(space, part.layout, limit()))
             else:
-                put(self._scheduled(space, part.layout))
+                put(self._scheduled(space, part.layout, limit()))
         return best
 
     def _found(self, layout: Layout, table: Factors) -> Found:
         return Found(layout, self._replay(layout, table), memory(self.problem, layout))
 
     def _all_degrees(self, space: Space) -> Iterator[tuple[Seconds, _Part]]:
-        chunks = [number for _, number in space.schedules]
+        chunks = tuple(number for _, number in space.schedules)
+        bounds = self._degree_bounds.setdefault((chunks, space.micro_batches), {})
         for each in space.degrees:
-            least = bound.of_degrees(
-                self.problem, each, chunks, space.micro_batches, self._best(each)
-            )
-            yield least, _Part(replace(self.given, degrees=each))
+            if each not in bounds:
+                bounds[each] = bound.of_degrees(
+                    self.problem, each, chunks, space.micro_batches, self._best(each)
+                )
+            yield bounds[each], _Part(replace(self.given, degrees=each))
 
-    def _scheduled(self, space: Space, layout: Layout) -> Iterator[tuple[Seconds, _Part]]:
-        wires = self._best(layout.degrees)
-        for micro_batch in space.micro_batches:
-            for recompute in space.recomputes:
-                for schedule, chunks in space.schedules:
-                    found = replace(
-                        layout,
-                        micro_batch=micro_batch,
-                        recompute=recompute,
-                        schedule=schedule,
-                        chunks=chunks,
-                    )
-                    least = self._least(found, wires)
-                    if least is not None:
-                        yield least, _Part(found, schedule_known=True)
+    def _scheduled(
+        self, space: Space, layout: Layout, below: Seconds
+    ) -> Iterator[tuple[Seconds, _Part]]:
+        """With a micro-batch, recompute and schedule, where the bound is below that."""
+        bounds = self._bounds.setdefault(layout.degrees, {})
+        for chosen in product(space.micro_batches, space.recomputes, space.schedules):
+            if bounds.get(chosen, 0.0) < below:
+                micro_batch, recompute, (schedule, chunks) = chosen
+                found = Layout(
+                    layout.degrees,
+                    layout.placement,
+                    schedule,
+                    chunks,
+                    micro_batch,
+                    recompute,
+                    layout.transport,
+                )
+                if chosen not in bounds:
+                    bounds[chosen] = self._least(found)
+                if bounds[chosen] < below:
+                    yield bounds[chosen], _Part(found, schedule_known=True)
 
-    def _placed(self, space: Space, layout: Layout) -> Iterator[tuple[Seconds, _Part]]:
-        tables: dict[Factors, Placement] = {}
-        for placement in space.placements:
-            tables.setdefault(self._table(layout.degrees, placement), placement)
-        for name in space.transports:
-            for table, placement in tables.items():
-                found = replace(layout, transport=name, placement=placement)
-                made = step(self.problem, found, self._wires(found, table))
-                yield bound.of_step(made), _Part(found, True, table)
+    def _placed(
+        self, space: Space, layout: Layout, below: Seconds
+    ) -> Iterator[tuple[Seconds, _Part]]:
+        """The placed layouts whose bound is below that."""
+        tables = self._distinct(layout.degrees, space.placements)
+        bounds = self._placed_bounds.setdefault(layout, {})
+        for place in product(space.transports, tables):
+            if place not in bounds:
+                bounds[place] = self._placed_bound(layout, place)
+            if bounds[place] < below:
+                name, table = place
+                found = replace(layout, transport=name, placement=tables[table])
+                yield bounds[place], _Part(found, True, table)
 
-    def _least(self, layout: Layout, wires: Wires) -> Seconds | None:
-        """The bound of a layout wherever it is placed; None where it cannot run or fit."""
-        if layout not in self._bounds:
-            runs = fault(self.problem, layout) is None
-            if runs and memory(self.problem, layout) <= self.problem.device.memory:
-                made = step(self.problem, layout, wires)
-                self._bounds[layout] = bound.of_step(made)
-            else:
-                self._bounds[layout] = None
-        return self._bounds[layout]
+    def _placed_bound(self, layout: Layout, place: _Place) -> Seconds:
+        return self._bound(layout, place, self._wires(layout.degrees, place))
+
+    def _least(self, layout: Layout) -> Seconds:
+        """The bound of a layout wherever it is placed; infinite where it cannot run or fit.
+
+        That its degrees come out even is known.
+        """
+        wrong = next(chain(_bad_batch(self.problem, layout), _bad_chunks(layout)), None)
+        if wrong is None and memory(self.problem, layout) <= self.problem.device.memory:
+            return self._bound(layout, None, self._best(layout.degrees))
+        return inf
+
+    def _bound(self, layout: Layout, place: _Place | None, wires: Wires) -> Seconds:
+        """The bound of a layout; a layer takes the same in all its schedules."""
+        layers = self._layers.setdefault((layout.degrees, layout.micro_batch, layout.recompute), {})
+        if place not in layers:
+            layers[place] = Layers(layer_times(self.problem, layout, wires))
+        return bound.of_step(step(self.problem, layout, wires, layers[place]))
 
     def _best(self, each: Degrees) -> Wires:
         if each not in self._best_wires:
             self._best_wires[each] = self._book.best(each)
         return self._best_wires[each]
 
-    def _wires(self, layout: Layout, table: Factors) -> Wires:
-        return self._book.placed(layout.degrees, table, self._transports[layout.transport])
+    def _wires(self, each: Degrees, place: _Place) -> Wires:
+        known = self._wired.setdefault(each, {})
+        if place not in known:
+            name, table = place
+            known[place] = self._book.placed(each, table, self._transports[name])
+        return known[place]
+
+    def _distinct(self, each: Degrees, among: tuple[Placement, ...]) -> Mapping[Factors, Placement]:
+        """Tables of placements, each with the first placement that makes it."""
+        known = self._placements.setdefault(among, {})
+        if each.axes not in known:
+            tables: dict[Factors, Placement] = {}
+            for placement in among:
+                tables.setdefault(self._table(each, placement), placement)
+            known[each.axes] = tables
+        return known[each.axes]
 
     def _table(self, each: Degrees, placement: Placement) -> Factors:
         key = each.axes, placement
@@ -348,7 +395,8 @@ class Explorer:
     def _replay(self, layout: Layout, table: Factors) -> Seconds:
         key = replace(layout, placement=self.given.placement), table
         if key not in self._seconds:
-            made = costs(self.problem, layout, self._wires(layout, table))
+            wires = self._wires(layout.degrees, (layout.transport, table))
+            made = costs(self.problem, layout, wires)
             self._seconds[key] = self._period(layout, made)
             self.replays += 1
         return self._seconds[key]

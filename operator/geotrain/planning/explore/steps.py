@@ -27,7 +27,8 @@ A hop carries b s/C h / T values a device. Memory: weights, gradients, optimizer
 replicas, gathered weights of two layers where sharded, and what micro-batches in flight keep.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 
 from geotrain.planning.costs.collectives import exposed
@@ -217,6 +218,17 @@ class LayerTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class Layers:
+    """One layer, and what an iteration's end takes by a device's layers and ends, once known.
+
+    All schedules of some degrees, micro-batch and recompute have it in common.
+    """
+
+    times: LayerTimes
+    ends: dict[tuple[int, int], Seconds] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A layout's costs before they become those of stages.
 
@@ -245,6 +257,7 @@ def micro_batches(problem: Problem, layout: Layout) -> int:
     return 0 if rest else each
 
 
+@lru_cache(maxsize=1000)
 def split(layers: int, stages: int) -> tuple[int, ...]:
     """Layers of each stage, as even as can be; the first stages have one more."""
     each, rest = divmod(layers, stages)
@@ -299,24 +312,24 @@ def _tokens(problem: Problem, layout: Layout) -> float:
     return layout.micro_batch * problem.shape.sequence / parts
 
 
-def step(problem: Problem, layout: Layout, wires: Wires, layer: LayerTimes | None = None) -> Step:
-    """The costs of a layout whose micro-batches come out even; ``layer``: if known already."""
+def step(problem: Problem, layout: Layout, wires: Wires, known: Layers | None = None) -> Step:
+    """The costs of a layout whose micro-batches come out even; ``known`` is filled on the way."""
     shape, degrees = problem.shape, layout.degrees
-    layer = layer or layer_times(problem, layout, wires)
+    known = known or Layers(layer_times(problem, layout, wires))
     tokens = _tokens(problem, layout)
     head = tokens * shape.head_operations / (problem.device.operations * wires.compute)
     again = head if layout.recompute == "full" else 0.0
     layers = split(shape.layers, degrees.pipeline * layout.chunks)
     return Step(
-        layer=layer,
+        layer=known.times,
         head=LayerTimes(head, head + again, head),
         layers=layers,
         devices=degrees.pipeline,
         micro_batches=micro_batches(problem, layout),
         message=tokens * shape.hidden * shape.parameter_bytes,
         way=wires.way,
-        first_end=device_end(problem, degrees, wires, layer, layers, 0),
-        last_end=device_end(problem, degrees, wires, layer, layers, degrees.pipeline - 1),
+        first_end=device_end(problem, degrees, wires, known, layers, 0),
+        last_end=device_end(problem, degrees, wires, known, layers, degrees.pipeline - 1),
     )
 
 
@@ -324,13 +337,15 @@ def device_end(
     problem: Problem,
     degrees: Degrees,
     wires: Wires,
-    layer: LayerTimes,
+    known: Layers,
     layers: tuple[int, ...],
     device: int,
 ) -> Seconds:
     """What a device's gradients and weights take beyond what compute hides."""
-    count = sum(layers[device :: degrees.pipeline])
-    return end(problem, degrees, wires, layer, count, ends=_ends(degrees, device))
+    held = sum(layers[device :: degrees.pipeline]), _ends(degrees, device)
+    if held not in known.ends:
+        known.ends[held] = end(problem, degrees, wires, known.times, *held)
+    return known.ends[held]
 
 
 def end(
@@ -402,14 +417,15 @@ _GATHERED = 2
 
 def costs(problem: Problem, layout: Layout, wires: Wires) -> Costs:
     """The costs of stages and hops, for the replay."""
-    made = step(problem, layout, wires)
+    known = Layers(layer_times(problem, layout, wires))
+    made = step(problem, layout, wires, known)
     degrees, layer, head = layout.degrees, made.layer, made.head
     stages = []
     for stage, count in enumerate(made.layers):
         last = stage == len(made.layers) - 1
         ending = 0.0
         if stage < degrees.pipeline:
-            ending = device_end(problem, degrees, wires, layer, made.layers, stage)
+            ending = device_end(problem, degrees, wires, known, made.layers, stage)
         stages.append(
             StageCosts(
                 layers=count,

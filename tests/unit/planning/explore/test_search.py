@@ -52,7 +52,9 @@ def test_no_replay_beats_its_bounds(seed):
     table = explorer._table(layout.degrees, layout.placement)
     best = book.best(layout.degrees)
     bounds = (
-        bound.of_step(step(task, layout, explorer._wires(layout, table))),
+        bound.of_step(
+            step(task, layout, explorer._wires(layout.degrees, (layout.transport, table)))
+        ),
         bound.of_step(step(task, layout, best)),
         bound.of_degrees(
             task,
