@@ -36,6 +36,7 @@ _HEIGHTS: Final = {BarKind.TRANSFER: 0.5}
 _OTHER_HEIGHT: Final = 0.8
 _MOST_LANES: Final = 48
 _MOST_EDGED: Final = 400
+_LEAST_TRANSFER: Final = 1 / 1800  # of the period: about a pixel, so that it can be seen
 _LEAST_LABEL: Final = 0.012  # of the period: narrower bars have no room for a number
 
 
@@ -65,7 +66,10 @@ def _fill(figure: Figure, plan: Plan, rows: Sequence[Lane]) -> None:
     _band(axes, rows)
     axes.set_yticks(range(len(rows)), [lane.name for lane in rows], fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(0, plan.iteration or 1)
+    end = max((bar.end for row in rows for bar in row.bars), default=0.0)
+    axes.set_xlim(0, max(plan.iteration, end) or 1)
+    if end > plan.iteration:  # the next iteration begins before this one ends everywhere
+        axes.axvline(plan.iteration, color="#667085", linewidth=1, linestyle="--")
     axes.set_xlabel("seconds from the start of stage 0")
     axes.set_title(headline(plan), fontsize=11, loc="left")
     kinds = [kind for kind in _COLORS if any(bar.kind == kind for row in rows for bar in row.bars)]
@@ -89,14 +93,16 @@ def _draw_lane(axes: Axes, number: int, lane: Lane, period: float) -> None:
     for bar in lane.bars:
         alike.setdefault((bar.kind, bar.micro_batch % 2), []).append(bar)
     for (kind, shade), bars in alike.items():
+        least = _LEAST_TRANSFER * period if kind == BarKind.TRANSFER else 0.0
         height = _HEIGHTS.get(kind, _OTHER_HEIGHT)
         axes.broken_barh(
-            [(bar.begin, bar.end - bar.begin) for bar in bars],
+            [(bar.begin, max(bar.end - bar.begin, least)) for bar in bars],
             (number - height / 2, height),
             facecolors=_COLORS[kind][shade],
             edgecolor="#c9a227" if kind == BarKind.WINDOW else "white",
             linewidth=0.0 if is_dense else 0.3,
             hatch="////" if kind == BarKind.BUBBLE and not is_dense else None,
+            snap=False if is_dense else None,  # snapped to pixels, some of them would vanish
         )
         for bar in bars:
             if bar.label and bar.end - bar.begin >= _LEAST_LABEL * period:

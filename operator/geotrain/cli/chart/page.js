@@ -4,6 +4,7 @@
 // pixel the one kind that fills most of the pixel is drawn, and equal pixels are drawn at once.
 (() => {
   const STRIDE = 4, ROW = 20, HEAD = 22, AXIS = 26, LEAST_SPAN = 100;
+  const AXIS_FONT = "11px system-ui, sans-serif";
   const COLORS = {
     "forward": ["#2f6db5", "#7fb0e3"],
     "backward": ["#2c8a4b", "#86cc9b"],
@@ -281,11 +282,13 @@
   function drawAxis(ink) {
     const step = tick((view.to - view.from) / Math.max(2, plotWidth() / 110));
     pen.lineWidth = 1;
+    pen.font = AXIS_FONT;
     for (let n = Math.ceil(view.from / step); n * step <= view.to; n++) {
       const x = toX(n * step);
       if (x < gutter) continue;
       line(x, AXIS - 6, AXIS, ink.line);
-      write(axisText(n * step, step), x, AXIS / 2 - 1, ink.faint, "11px system-ui, sans-serif", "center");
+      const text = axisText(n * step, step), half = pen.measureText(text).width / 2;
+      write(text, Math.min(x, width - half - 2), AXIS / 2 - 1, ink.faint, AXIS_FONT, "center");
     }
     line(toX(chart.period), AXIS, tall, ink.faint, [4, 4]);
     pen.fillStyle = ink.line;
@@ -297,8 +300,9 @@
     return power * [1, 2, 5, 10].find((n) => n * power >= least);
   }
 
+  // In one unit for all that is in view.
   function axisText(time, step) {
-    const size = Math.max(Math.abs(time), step);
+    const size = Math.max(Math.abs(view.from), Math.abs(view.to));
     const [unit, scale] = size >= 1e9 ? ["s", 1e9] : size >= 1e6 ? ["ms", 1e6]
       : size >= 1e3 ? ["µs", 1e3] : ["ns", 1];
     const digits = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));

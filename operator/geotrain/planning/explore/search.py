@@ -14,8 +14,7 @@ one; interleaved orders are replayed action by action.
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, product
 from math import inf
 from typing import TypeVar
@@ -71,12 +70,15 @@ class Space:
     micro_batches: tuple[int, ...]
     recomputes: tuple[Recompute, ...]
     transports: tuple[str, ...]
+    turned: tuple[frozenset[Knob], ...] = field(default=(), compare=False, repr=False)
+    """Of each of ``degrees`` the knobs in which it differs from the given ones."""
 
     def only(self, given: Layout, knobs: Iterable[Knob]) -> "Space":
         """The space in which all other knobs stay as given."""
         free = frozenset(knobs)
+        each_turned = zip(self.degrees, self.turned, strict=True)
         return Space(
-            tuple(each for each in self.degrees if _turned(each, given.degrees) <= free),
+            tuple(each for each, turned in each_turned if turned <= free),
             self.placements if "placement" in free else (given.placement,),
             self.schedules if "schedule" in free else ((given.schedule, given.chunks),),
             self.micro_batches if "micro-batch" in free else (given.micro_batch,),
@@ -85,7 +87,6 @@ class Space:
         )
 
 
-@lru_cache(maxsize=100_000)
 def _turned(each: Degrees, given: Degrees) -> frozenset[Knob]:
     """The knobs that differ between two sets of degrees.
 
@@ -102,13 +103,15 @@ def whole_space(problem: Problem, given: Layout) -> Space:
     network = problem.network
     schedules: list[tuple[Schedule, int]] = [("OneFOneB", 1)]
     schedules += [("Interleaved", chunks) for chunks in CHUNKS]
+    splits = _first(given.degrees, degrees(network, problem.shape, problem.batch))
     return Space(
-        _first(given.degrees, degrees(network, problem.shape, problem.batch)),
+        splits,
         _first(given.placement, placements(network)),
         _first((given.schedule, given.chunks), schedules),
         _first(given.micro_batch, MICRO_BATCHES),
         _first(given.recompute, RECOMPUTES),
         _first(given.transport, (transport.name for transport in network.transports)),
+        tuple(_turned(each, given.degrees) for each in splits),
     )
 
 
@@ -279,11 +282,10 @@ class Explorer:
 
         def put(entries: Iterator[tuple[Seconds, _Part]]) -> None:
             for least, part in entries:
-                if least < limit():
-                    changes = len(part.layout.differs(self.given))
-                    heapq.heappush(queue, (least, changes, next(number), part))
+                changes = len(part.layout.differs(self.given))
+                heapq.heappush(queue, (least, changes, next(number), part))
 
-        put(self._all_degrees(space))
+        put(self._all_degrees(space, limit()))
         while queue and queue[0][0] < limit() and allowance.spend():
             part = heapq.heappop(queue)[3]
             if part.table is not None:
@@ -298,7 +300,8 @@ class Explorer:
     def _found(self, layout: Layout, table: Factors) -> Found:
         return Found(layout, self._replay(layout, table), memory(self.problem, layout))
 
-    def _all_degrees(self, space: Space) -> Iterator[tuple[Seconds, _Part]]:
+    def _all_degrees(self, space: Space, below: Seconds) -> Iterator[tuple[Seconds, _Part]]:
+        """Degrees whose bound is below that."""
         chunks = tuple(number for _, number in space.schedules)
         bounds = self._degree_bounds.setdefault((chunks, space.micro_batches), {})
         for each in space.degrees:
@@ -306,7 +309,8 @@ class Explorer:
                 bounds[each] = bound.of_degrees(
                     self.problem, each, chunks, space.micro_batches, self._best(each)
                 )
-            yield bounds[each], _Part(replace(self.given, degrees=each))
+            if bounds[each] < below:
+                yield bounds[each], _Part(replace(self.given, degrees=each))
 
     def _scheduled(
         self, space: Space, layout: Layout, below: Seconds

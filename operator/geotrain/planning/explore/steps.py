@@ -248,13 +248,19 @@ class Step:
 
     def layers_of(self, device: int) -> int:
         """Layers of all stages of a device."""
-        return sum(self.layers[device :: self.devices])
+        return _held_layers(self.layers, self.devices)[device]
 
 
 def micro_batches(problem: Problem, layout: Layout) -> int:
     """Micro-batches that one replica runs in an iteration; 0 where they do not come out even."""
     each, rest = divmod(problem.batch, layout.degrees.data * layout.micro_batch)
     return 0 if rest else each
+
+
+@lru_cache(maxsize=1000)
+def _held_layers(layers: tuple[int, ...], devices: int) -> tuple[int, ...]:
+    """Layers of all stages of each device."""
+    return tuple(sum(layers[device::devices]) for device in range(devices))
 
 
 @lru_cache(maxsize=1000)
@@ -342,7 +348,7 @@ def device_end(
     device: int,
 ) -> Seconds:
     """What a device's gradients and weights take beyond what compute hides."""
-    held = sum(layers[device :: degrees.pipeline]), _ends(degrees, device)
+    held = _held_layers(layers, degrees.pipeline)[device], _ends(degrees, device)
     if held not in known.ends:
         known.ends[held] = end(problem, degrees, wires, known.times, *held)
     return known.ends[held]
@@ -394,7 +400,7 @@ def memory(problem: Problem, layout: Layout) -> float:
 def _memory(problem: Problem, layout: Layout, device: int) -> float:
     shape, degrees = problem.shape, layout.degrees
     layers = split(shape.layers, degrees.pipeline * layout.chunks)
-    count = sum(layers[device :: degrees.pipeline])
+    count = _held_layers(layers, degrees.pipeline)[device]
     dense, experts = _held(shape, degrees, count, _ends(degrees, device))
     replicas = degrees.context * degrees.data
     state = shape.optimizer_bytes * (dense * degrees.shard + experts * degrees.expert) / replicas
