@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from geotrain.api import estimate
-from geotrain.api.profiles import LayerDocument, PrefillDocument, ProfileDocument
+from geotrain.api.profiles import FASTEST, LayerDocument, PrefillDocument, ProfileDocument
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool, WanLink
 from geotrain.api.v1alpha1.resource import explain
 from geotrain.api.v1alpha1.wan_link import MeasuredLink, WanLinkSpec
@@ -313,6 +313,8 @@ def _link(ends: tuple[str, str], spec: WanLinkSpec, measured: MeasuredLink | Non
     capacity = min(_rates(spec.capacity, seen.capacity))
     if round_trip > LONGEST_ROUND_TRIP:
         raise ValueError(f"a round trip of {format_duration(round_trip)} is more than an hour")
+    if capacity > FASTEST:
+        raise ValueError(f"a capacity of {capacity:g} bit/s is more than 1000P; check its unit")
     if capacity * spec.reservable < 1:
         raise ValueError("capacity times reservable must be at least 1 bit/s")
     return model.WanLink(

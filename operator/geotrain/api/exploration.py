@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from geotrain.api import estimate
-from geotrain.api.profiles import Amount, Time, reader
+from geotrain.api.profiles import FASTEST, Amount, Time, reader
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.api.v1alpha1.fields import NO_FLAG, Share, SpecModel, Whole
 from geotrain.api.v1alpha1.resource import explain
@@ -42,15 +42,13 @@ from geotrain.units import BitsPerSecond, parse_bytes, parse_rate
 MOST_DEVICES: Final = 1_000_000
 """Devices whose degrees are still counted at once."""
 
-_FASTEST: Final = 1e18
-
 Most = Annotated[Whole, Field(ge=1, le=10**9)]
 """A count that arithmetic stays quick with."""
 
 
 def _rate(text: str) -> BitsPerSecond:
     rate = parse_rate(text)
-    if rate > _FASTEST:
+    if rate > FASTEST:
         raise ValueError(f"{text} is more than 1000P; check its unit")
     return rate
 

@@ -18,10 +18,12 @@ from pydantic import BeforeValidator, Field
 
 from geotrain.api.v1alpha1.fields import Positive, SpecModel, Whole
 from geotrain.prefill.profile import LONGEST_KERNEL
-from geotrain.units import Bytes, Seconds, parse_bytes, parse_duration
+from geotrain.units import BitsPerSecond, Bytes, Seconds, parse_bytes, parse_duration
 
 LONGEST: Final[Seconds] = 86_400.0
 """A day: what takes longer is a slip of the unit."""
+FASTEST: Final[BitsPerSecond] = 1e18
+"""1000P: what is faster is one too."""
 
 _MOST_CHARACTERS = 32  # as of the quantities of the custom resources
 

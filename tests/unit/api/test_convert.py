@@ -104,7 +104,7 @@ class TestProfile:
         ("text", "message"),
         [
             ("{", "profile.json is not JSON"),
-            ("[" * 5000, "profile.json is not JSON: maximum recursion depth"),
+            ("[" * 10**5, "profile.json is not JSON: maximum recursion depth"),
             ("[]", "profile.json must be a JSON object, not list"),
         ],
         ids=["cut", "deep", "list"],

@@ -390,6 +390,7 @@ def replaced(tmp_path, name, old, new):
         ),
         ("topology.yaml", "to: dc-central", "to: dc-west", "two different data centres"),
         ("topology.yaml", "44ms", "2h", "a round trip of 7200s is more than an hour"),
+        ("topology.yaml", "100M,", "1001P,", "a capacity of 1.001e+18 bit/s is more than 1000P"),
         ("topology.yaml", 'gpus: "4"', 'gpus: "٤"', "is '٤'; write a whole number"),
         ("topology.yaml", "{local: true}", "{local: false}", "give exactly one of kubeconfig"),
         ("topology.yaml", "name: dc-west,", "name: DC West,", "'DC West' cannot be the name"),
