@@ -55,7 +55,8 @@ def parse_action(text: str, place: str = "action", *, legacy: bool = False) -> A
 def parse_table(text: str) -> Table:
     """Read a schedule. Raises InputError with the line and column of the first bad cell."""
     cells = [line.split(",") for line in text.splitlines()]
-    words = {(s, w, m) for row in cells for cell in row for s, w, m in _ACTION.findall(cell)}
+    found = (each for row in cells for cell in row for each in _ACTION.findall(cell))
+    words = {(int(stage), word, int(number)) for stage, word, number in found}
     legacy = not any(word == Kind.INPUT_GRADIENT for _, word, _ in words) and any(
         word == _WHOLE_BACKWARD or (word == Kind.BACKWARD and (stage, "W", number) in words)
         for stage, word, number in words

@@ -42,6 +42,12 @@ def test_the_older_form_means_input_gradient_by_b_and_backward_by_bw():
     assert Action(3, Kind.INPUT_GRADIENT, 0) in {a for c in table.rows[1] for a in c}
 
 
+def test_zeros_before_a_number_do_not_hide_the_older_form():
+    table = actions.parse_table("0F0,0B00\n0W0\n")
+    assert table.legacy
+    assert actions.parse_table(actions.format_table(table)) == table
+
+
 def test_overlapped_pairs_share_a_cell_and_empty_cells_are_kept():
     table = actions.parse_table("0F0,,(0F1;1B0)OVERLAP_F_B\n")
     assert table.rows == (
