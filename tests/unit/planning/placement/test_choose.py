@@ -305,13 +305,13 @@ def most_bytes(row, layers, each, boundary):
 
 
 @pytest.mark.parametrize("policy", ["Auto", "GeoPipe", "ZeroBubble", "Greedy"])
-@pytest.mark.parametrize("memory", [1100, 1800, 2600, 10_000])
+@pytest.mark.parametrize("memory", [1100, 1800])
 def test_with_recompute_a_weight_gradient_waits_only_where_memory_holds_what_it_needs(
     policy, memory
 ):
     model = profile(boundary=10, activation=200, parameters=300)
     places = topology({"a": 4, "b": 4}, links(("a", "b"), capacity=2e4, round_trip=0.04))
-    values = {"recompute": True, "memory_per_gpu": memory, "global_batch": 16, "profile": model}
+    values = {"recompute": True, "memory_per_gpu": memory, "global_batch": 8, "profile": model}
     found = plan(places, schedule=policy, **values)
     for row, layers in zip(found.order, found.layers, strict=True):
         assert most_bytes(row, layers, model.layers[0], model.boundary) <= memory

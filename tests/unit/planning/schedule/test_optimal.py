@@ -124,6 +124,7 @@ def test_with_or_tools_it_is_asked(monkeypatch):
     assert optimal(TIGHT, 3, [2] * 3).bound >= 7
 
 
+@pytest.mark.figures
 @pytest.mark.parametrize("case", [case for case in cases() if case["makespan"] < 130][::6])
 def test_the_stored_optima_are_what_the_solver_proves(case):
     pytest.importorskip("ortools", reason="OR-Tools is not installed (the extra 'optimal')")
