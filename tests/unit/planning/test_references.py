@@ -102,6 +102,18 @@ def test_turns_pay_where_in_flight_memory_is_tight(replicas, held, least, most):
     assert least <= spatial / temporal <= most
 
 
+@pytest.mark.parametrize(
+    ("held", "borrowed", "least"),
+    [(2, False, 1.49), (4, False, 1.38), (6, False, 1.36), (6, True, 1.45)],
+)
+def test_turns_pay_more_where_weight_gradients_run_apart(held, borrowed, least):
+    """C = 4, M = 64, D = 4, GeoPipe's split orders on both sides."""
+    values = {"replicas": 4, "held": held, "schedule": "GeoPipe"}
+    spatial = atlas_plan(4, 1_500_000, sharing="Spatial", **values)
+    temporal = atlas_plan(4, 1_500_000, borrowed_paths=borrowed, **values)
+    assert least <= spatial.iteration / temporal.iteration <= 1.7
+
+
 @pytest.mark.parametrize("latency", [0, 1, 2, 3, 6])
 @pytest.mark.parametrize("transfer", [0.5, 1, 2])
 @pytest.mark.parametrize("micro_batches", [16, 64])
