@@ -93,13 +93,18 @@ def headline(plan: Plan) -> str:
     )
 
 
+def _counted(count: int, one: str, ending: str = "s") -> str:
+    return f"{count} {one}{ending if count != 1 else ''}"
+
+
 def _summary(plan: Plan, plain: Plan | None) -> Text:
     rate = plan.alternatives[0].samples_per_second or 0.0
     text = Text.assemble(
         (plan.schedule, "bold green"),
         f", {plan.sharing.lower()} sharing: ",
         (format_duration(plan.iteration), "bold"),
-        f" an iteration of {plan.micro_batches} micro-batches on {plan.placement.data} replicas, "
+        f" an iteration of {_counted(plan.micro_batches, 'micro-batch', 'es')}"
+        f" on {_counted(plan.placement.data, 'replica')}, "
         f"{rate:.4g} samples/s; GPUs {plan.gpu_use:.0%} busy, bubbles {plan.bubble_share:.0%}",
     )
     if plan.price_per_iteration:

@@ -180,7 +180,9 @@ class TestEstimates:
 
     @pytest.mark.parametrize(("named", "said"), [([], "none"), (["X1", "X1"], "X1")])
     def test_an_unknown_accelerator_is_said(self, named: list[str], said: str) -> None:
-        with pytest.raises(InputError, match=f"centres: {said}; known: A100, B200, H100, H200"):
+        with pytest.raises(
+            InputError, match=f"centres: {said}; known: A100, A100-40, B200, H100, H200"
+        ):
             convert.estimated_profile(job(), named)
 
 

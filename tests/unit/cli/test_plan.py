@@ -461,3 +461,11 @@ def test_version_and_help():
     text = run("--help").stdout
     assert all(command in text for command in ("plan", "join", "version"))
     assert "Context of the hub" in run("join", "--help").stdout
+
+
+def test_one_micro_batch_on_one_replica_is_said_so(tmp_path):
+    text = (DATA / "job.yaml").read_text().replace("data: 2", "data: 1")
+    path = tmp_path / "job.yaml"
+    path.write_text(text.replace("global: 32", "global: 1"))
+    shown = run("plan", "-f", path, *TOPOLOGY)
+    assert "of 1 micro-batch on 1 replica," in " ".join(shown.stdout.split())

@@ -46,6 +46,7 @@ ACCELERATORS: Final[dict[str, Accelerator]] = {
     each.name: each
     for each in (
         Accelerator("A100", 312e12, 80 * _GIB, 2.039e12, *_AMPERE),
+        Accelerator("A100-40", 312e12, 40 * _GIB, 1.555e12, *_AMPERE),
         Accelerator("B200", 2250e12, 180 * _GIB, 8e12, *_HOPPER),
         Accelerator("H100", 989e12, 80 * _GIB, 3.35e12, *_HOPPER),
         Accelerator("H200", 989e12, 141 * _GIB, 4.8e12, *_HOPPER),
