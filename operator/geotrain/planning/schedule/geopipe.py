@@ -24,6 +24,7 @@ from geotrain.units import Seconds
 
 _ROUNDING = 1e-9
 _MOST_APART = 3
+_MOST = 1e6  # beyond any number of micro-batches
 
 
 def geopipe(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
@@ -68,10 +69,15 @@ def extra_forwards(costs: Costs) -> dict[int, int]:
     work = max(stage.forward + stage.backward for stage in costs.stages)
     ways = zip(costs.forward, costs.backward, strict=True)
     return {
-        boundary: ceil((_way(there) + _way(back)) / work - _ROUNDING) if work else 0
+        boundary: forwards_in(_way(there) + _way(back), work)
         for boundary, (there, back) in enumerate(ways)
         if there.crosses_wan
     }
+
+
+def forwards_in(way: Seconds, work: Seconds) -> int:
+    """How often a stage runs F and B while messages are on their way; never where it takes none."""
+    return ceil(min(way / work, _MOST) - _ROUNDING) if work else 0
 
 
 def bound(costs: Costs, micro_batches: int) -> Seconds:

@@ -18,11 +18,12 @@ Budgets count replayed actions, never time, so equal input gives an equal order.
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from math import ceil, fsum
+from math import fsum
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.geopipe import forwards_in
 from geotrain.planning.schedule.greedy_lists import Policy, list_schedule
 from geotrain.planning.schedule.greedy_search import Goal, improve
 from geotrain.planning.schedule.greedy_shop import (
@@ -183,7 +184,7 @@ def _extra(place: Shop) -> list[int]:
         code = KINDS * stage
         there, back = place.hops[code + FORWARD][1], place.hops[code + KINDS + BACKWARD][1]
         work = fsum(place.seconds[code : code + (KINDS if place.split else KINDS - 1)])
-        extra.append(extra[-1] + (ceil((there + back) / work) if work else 0))
+        extra.append(extra[-1] + forwards_in(there + back, work))
     return extra[::-1]
 
 

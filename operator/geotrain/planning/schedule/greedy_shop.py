@@ -31,6 +31,8 @@ KINDS = 3
 
 NONE = -1
 
+_FEMTOSECOND = 1e-15
+
 
 @dataclass(frozen=True, slots=True)
 class Shop:
@@ -94,7 +96,7 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
         links=tuple(links),
         hops=tuple(hops),
         after=tuple(after),
-        rounding=1e-9 * (max(seconds) or 1.0),
+        rounding=max(_FEMTOSECOND, 1e-9 * max(seconds)),
     )
 
 

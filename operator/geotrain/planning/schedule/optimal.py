@@ -5,7 +5,8 @@ micro-batches follow each other:
 
 * an action begins after what it needs has arrived, and W after its I;
 * actions of a device do not overlap, nor do messages of a link;
-* a device never holds more than its cap, from the start of F to the end of W (or B).
+* a device never holds more than its cap, from the start of F to the end of W (or B). What takes
+  no time at all holds nothing here, so with such stages the bound may be below every order.
 
 Times become ticks by their greatest common divisor. Where that would make more than ``MOST_TICKS``
 of an iteration they are rounded down, so that the bound stays a bound. The answer is replayed

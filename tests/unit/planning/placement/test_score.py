@@ -1,7 +1,8 @@
+import sys
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from geotrain.model.topology import DataCenter, Topology
@@ -100,6 +101,8 @@ def test_no_order_beats_the_bound(stages, replicas, micro_batches, times):
     st.integers(1, 6),
     st.lists(st.floats(0, 5), min_size=6, max_size=6),
 )
+@example(2, 1, [0.0, 2.0, 0.0, 0.0, sys.float_info.min, 0.0])  # a message outlasts any work
+@example(1, 1, [0.0, 0.0, 0.0, 0.0, sys.float_info.min, 1.0])
 def test_no_order_with_weight_gradients_apart_beats_their_bound(stages, micro_batches, times):
     transfer, delay, forward, gradient, weight, step = times
     crossing = {b: wan(transfer, delay) for b in range(0, stages - 1, 2)}
