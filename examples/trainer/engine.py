@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -32,6 +33,8 @@ from .schedule import INPUT_GRADIENT, WEIGHT_GRADIENT, Action, Schedule
 from .settings import EARLY, Place
 from .stage import Stage
 from .transport import Transport
+
+_Result = TypeVar("_Result")
 
 _REDUCE = -1  # a position in the forecast that no action has
 
@@ -98,26 +101,28 @@ class Engine:
         """Run what the action does before it needs its gradient."""
         job, sample = self._job, self._place.first_sample(number, action.micro_batch)
         seconds = job.profile.early if job.profile else 0.0
-        job.progress.computing(str(action), seconds)
-        job.device.start(str(action), seconds)
-        job.stage.recompute(action.micro_batch, sample)
-        job.stage.synchronize()
-        job.device.finish()
+        self._run(action, seconds, partial(job.stage.recompute, action.micro_batch, sample))
 
     def _compute(self, number: int, action: Action, received: Tensor | None) -> Tensor | None:
-        """Compute for real while the accelerator is held; the longer of the two counts."""
-        job, seconds = self._job, self._seconds(action)
-        sample = self._place.first_sample(number, action.micro_batch)
+        """Run what the action does with its message, if it needs one."""
+        job, sample = self._job, self._place.first_sample(number, action.micro_batch)
         begin = time.monotonic()
-        job.progress.computing(str(action), seconds)
-        job.device.start(str(action), seconds if job.profile else 0.0)
-        result = job.stage.compute(action, sample, received)
-        job.stage.synchronize()
-        job.device.finish()
+        work = partial(job.stage.compute, action, sample, received)
+        result = self._run(action, self._seconds(action), work)
         end = time.monotonic()
         self._measured[action.kind] = end - begin
         if job.trace:
             job.trace.write(number, str(action), self._arrived, begin, end)
+        return result
+
+    def _run(self, action: Action, seconds: float, work: Callable[[], _Result]) -> _Result:
+        """Compute for real while the accelerator is held; the longer of the two counts."""
+        job = self._job
+        job.progress.computing(str(action), seconds)
+        job.device.start(str(action), seconds if job.profile else 0.0)
+        result = work()
+        job.stage.synchronize()
+        job.device.finish()
         return result
 
     def _seconds(self, action: Action) -> float:

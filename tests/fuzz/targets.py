@@ -6,6 +6,7 @@ more memory than the fuzzer allows.
 """
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -166,7 +167,7 @@ def _text(data: bytes) -> str:
 class _file:  # noqa: N801 (reads as a function)
     """A file with these bytes; always the same one, because making one is most of the time."""
 
-    _path = Path(tempfile.gettempdir()) / f"geotrain-fuzz-{id(object())}"
+    _path = Path(tempfile.gettempdir()) / f"geotrain-fuzz-{os.getpid()}"
 
     def __init__(self, data: bytes) -> None:
         self._path.write_bytes(data)

@@ -15,7 +15,7 @@ from geotrain.model.decision import Infeasible, Reason
 from geotrain.model.plan import Alternative, Interval, Order, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
-from geotrain.planning.placement import candidates, score, second, what_if
+from geotrain.planning.placement import candidates, losing, score, second, what_if
 from geotrain.planning.placement.costing import Costing, Score
 from geotrain.planning.placement.robust import Jitter, percentile
 from geotrain.planning.placement.runner import Runner
@@ -221,11 +221,11 @@ class _Search:
         policy but Auto allows no patterns: what found the placements is then no answer.
         """
         policy = self.workload.schedule
-        placements = self._promising() if policy in score.FINISHED_BY else []
+        placements = self._promising() if policy in score.MAKING else []
         if not placements:
             return
         if policy != "Auto":
-            self.contenders, self.lost = [], []
+            self._forget()
         for candidate in placements:
             if not self._is_beaten(self._score(candidate, candidate.least)):
                 for name in score.quick(policy, candidate.costs):
@@ -233,11 +233,15 @@ class _Search:
         best = self.contenders[0] if self.contenders else None
         candidate = best.candidate if best else placements[0]
         if policy == "Greedy":
-            self.contenders, self.lost = [], []
+            self._forget()
             self._make("greedy", candidate)
         elif policy == "Auto":
             others = [score.order_of(best.trial.ready)] if best else []
             self._make("greedy", candidate, others)
+
+    def _forget(self) -> None:
+        """What was replayed so far is no answer."""
+        self.contenders, self.lost = [], []
 
     def _promising(self) -> list[_Candidate]:
         """The placements to make orders for, as many as there is time for."""
@@ -283,7 +287,7 @@ class _Search:
         assert self.best is not None, "losers lose against something"
         best = self.best.score
         for each in sorted(self.lost, key=lambda lost: lost.rank):
-            why = _why(each.rank, each.than or best, each.how, self.workload)
+            why = losing.why(each.rank, each.than or best, each.how, self.workload)
             yield replace(each.alternative, why=why)
         yield from self.impossible
 
@@ -308,7 +312,7 @@ class _Search:
         cost = self.costing.costs(placement)
         micro_batches = workload.micro_batches(placement.data)
         room = score.caps(cost, workload, micro_batches)
-        may_split = workload.schedule in score.FINISHED_BY
+        may_split = workload.schedule in score.MAKING
         bound = score.bound(cost, micro_batches)
         least = score.bound(cost, micro_batches, is_split=True) if may_split else bound
         return _Candidate(placement, micro_batches, cost, room, bound, least)
@@ -433,24 +437,6 @@ def _jitter_note(jitter: Jitter, slow: Seconds, chosen: _Replayed, steady: _Repl
         f"{what}; without jitter {steady.trial.name} on {where} with "
         f"{steady.candidate.placement.data} replicas is better"
     )
-
-
-def _why(rank: Score, best: Score, prefix: str, workload: Workload) -> str:
-    """How much worse, in what decides: "12 % slower", "at best 3 % dearer"."""
-    if rank < best:
-        return "none of its patterns is as good as the best one's"
-    words = ("slower", "dearer") if workload.objective == "Throughput" else ("dearer", "slower")
-    for value, least, word in zip(rank, best, words, strict=True):
-        if value > least * (1 + 1e-9):
-            return f"{prefix}{_percent(value, least)} {word}"
-    return f"{prefix}no better, and it comes later in the fixed order"
-
-
-def _percent(value: float, least: float) -> str:
-    if not least:
-        return "infinitely"
-    worse = (value / least - 1) * 100
-    return f"{worse:.0f} %" if worse >= 10 else f"{worse:.2g} %"
 
 
 def _plan(workload: Workload, search: _Search, notes: tuple[str, ...]) -> Plan:

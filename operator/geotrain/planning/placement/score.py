@@ -33,13 +33,8 @@ MOST_ACTIONS_BY_ARRIVAL = 100_000
 """Actions of one replica beyond which no order by arrival is tried: a third of a second each."""
 
 
-FINISHED_BY: dict[SchedulePolicy, tuple[str, ...]] = {
-    "GeoPipe": ("geopipe", "geopipe-split"),
-    "ZeroBubble": ("zb-1p",),
-    "Greedy": ("greedy",),
-    "Auto": ("geopipe-split", "zb-1p", "greedy"),
-}
-"""What a schedule policy makes, action by action, once patterns have found placements."""
+MAKING: frozenset[SchedulePolicy] = frozenset(("GeoPipe", "ZeroBubble", "Greedy", "Auto"))
+"""The schedule policies that make orders action by action, once patterns have found placements."""
 
 MOST_ACTIONS_MADE = 30_000
 """Actions of one replica of all placements for which ``Auto`` makes orders: about two seconds."""
@@ -135,9 +130,11 @@ def quick(policy: SchedulePolicy, costs: Costs) -> tuple[str, ...]:
 
     Where no boundary crosses the wide area GeoPipe's warm-ups are those of ZeroBubble.
     """
-    if policy not in ("Auto", "Greedy"):
-        return FINISHED_BY[policy]
-    return ("geopipe-split",) if any(hop.crosses_wan for hop in costs.hops) else ("zb-1p",)
+    if policy == "GeoPipe":
+        return "geopipe", "geopipe-split"
+    if policy == "ZeroBubble" or not any(hop.crosses_wan for hop in costs.hops):
+        return ("zb-1p",)
+    return ("geopipe-split",)
 
 
 def made(
@@ -199,7 +196,7 @@ def patterns(
         yield "GPipe", (micro_batches,) * stages
     if policy in ("Auto", "OneFOneB"):
         yield "OneFOneB", tuple(range(stages, 0, -1))
-    if policy == "Atlas" or policy in FINISHED_BY:
+    if policy == "Atlas" or policy in MAKING:
         yield from _warm_ups(costs, micro_batches, room)
 
 

@@ -38,15 +38,13 @@ def busy_seconds(timeline: Timeline) -> Seconds:
 
 def _busy(timeline: Timeline, device: int, replica: int) -> Iterator[tuple[Seconds, Seconds]]:
     free = 0.0
-    actions = (timeline.program.actions[i] for i in timeline.program.rows[device])
-    for action, interval in zip(actions, timeline.compute(device, replica), strict=True):
+    for action, begin, end in timeline.runs(device, replica):
         early = timeline.costs.stages[action.stage].early if action.kind in _ANSWERS else 0.0
-        if early and interval.begin > free:  # what needs no message runs before the wait
+        if early and begin > free:  # what needs no message runs before the wait
             yield free, free + early
-            yield interval.begin + early, interval.end
-        else:
-            yield interval.begin, interval.end
-        free = interval.end
+            begin += early
+        yield begin, end
+        free = end
     yield timeline.steps[device]
 
 
@@ -101,7 +99,7 @@ def waits(timeline: Timeline) -> tuple[tuple[tuple[Seconds, Seconds], ...], ...]
     end = makespan(timeline)
     found = []
     for device in range(timeline.program.devices):
-        busy = ((work.begin, work.end) for work in timeline.compute(device, 0))
+        busy = ((begin, end) for _, begin, end in timeline.runs(device, 0))
         found.append(tuple(_between(busy, end)))
     return tuple(found)
 

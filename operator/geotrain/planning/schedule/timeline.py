@@ -98,12 +98,13 @@ class Timeline:
 
     def compute(self, device: int, replica: int) -> tuple[Interval, ...]:
         """The actions of one rank, in order."""
-        found = []
+        return tuple(Interval(str(action), *when) for action, *when in self.runs(device, replica))
+
+    def runs(self, device: int, replica: int) -> Iterator[tuple[Action, Seconds, Seconds]]:
+        """The actions of one rank with their begin and end."""
         for i in self.program.rows[device]:
             action, end = self.program.actions[i], self._at(self.ends, i, replica)
-            begin = end - self.costs.seconds(action.kind, action.stage)
-            found.append(Interval(str(action), begin, end))
-        return tuple(found)
+            yield action, end - self.costs.seconds(action.kind, action.stage), end
 
     def computes(self) -> tuple[tuple[Interval, ...], ...]:
         """The actions of every rank; ranks that are alike share theirs."""

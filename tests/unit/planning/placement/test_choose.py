@@ -11,7 +11,7 @@ from geotrain.errors import InputError
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Topology
-from geotrain.planning.placement import candidates, choose, score
+from geotrain.planning.placement import candidates, choose, losing, score
 from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule import balance, checks, costs, timeline
 from geotrain.planning.schedule.compiled import PLAIN
@@ -235,11 +235,11 @@ def test_the_baseline_is_the_same_job_without_geotrain():
 
 
 def test_ties_say_that_they_are_ties():
-    assert choose._why((1.0, 0.0), (1.0, 0.0), "at best ", workload()) == (
+    assert losing.why((1.0, 0.0), (1.0, 0.0), "at best ", workload()) == (
         "at best no better, and it comes later in the fixed order"
     )
-    assert choose._why((1.0, 2.0), (1.0, 0.0), "", workload()) == "infinitely dearer"
-    assert choose._why((0.9, 0.0), (1.0, 0.0), "at best ", workload()) == (
+    assert losing.why((1.0, 2.0), (1.0, 0.0), "", workload()) == "infinitely dearer"
+    assert losing.why((0.9, 0.0), (1.0, 0.0), "at best ", workload()) == (
         "none of its patterns is as good as the best one's"
     )
 
