@@ -7,6 +7,7 @@
     │   ├── Forbidden           401 or 403: the credentials do not suffice
     │   ├── NotFound            404
     │   ├── Conflict            409: somebody else changed or created the object first
+    │   │   └── NameTaken         the object of that name is not geotrain's, and is left alone
     │   ├── Gone                410: the resource version is too old, list again
     │   ├── Invalid             400 or 422: the object was refused by its schema
     │   └── TooManyRequests     429: ask again after ``retry_after`` seconds
@@ -69,6 +70,10 @@ class NotFound(ClusterError):
 
 class Conflict(ClusterError):
     """The object was changed or created by somebody else first."""
+
+
+class NameTaken(Conflict):
+    """An object that is not geotrain's has a name that geotrain needs."""
 
 
 class Gone(ClusterError):

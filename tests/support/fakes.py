@@ -117,6 +117,7 @@ class FakeCluster:
         key = _key(resource, manifest)
         found = self._objects.get(key, {})
         wanted = _without_status(copied(manifest))
+        _expect(found, wanted["metadata"])
         merged = _merged(_less(found, self._applied.get(key, {}), wanted), wanted)
         if resource == PODS and found and merged["spec"] != found["spec"]:
             raise Invalid("pod updates may not change fields other than …")
@@ -136,6 +137,7 @@ class FakeCluster:
         found = self._found(resource, namespace, name)
         if isinstance(patch, Mapping):
             given = {k: v for k, v in patch.items() if (k == "status") == (subresource != "")}
+            _expect_version(found, given.get("metadata") or {})
             changed = _merged(found, copied(given), prune=True)
         else:
             changed = _patched(found, patch)
@@ -239,7 +241,7 @@ class FakeCluster:
         if "deletionTimestamp" in meta and not meta.get("finalizers") and not _runs(stored):
             self._remove(key)
             return stored
-        self._tell(resource, "ADDED" if before is None else "MODIFIED", stored)
+        self._tell(resource, before, stored)
         return stored
 
     def _remove(self, key: _Key) -> None:
@@ -247,13 +249,22 @@ class FakeCluster:
         self._applied.pop(key, None)
         if gone is not None:
             gone["metadata"]["resourceVersion"] = str(next(self._versions))
-            self._tell(key[0], "DELETED", gone)
+            self._tell(key[0], gone, None)
 
-    def _tell(self, resource: ApiResource, kind: Any, stored: Object) -> None:
-        for watched, namespace, selector, queue in self._watchers:
-            inside = namespace in ("", stored["metadata"].get("namespace", ""))
-            if watched == resource and inside and _picks(selector, stored):
-                queue.put_nowait(Change(kind, copied(stored)))
+    def _tell(self, resource: ApiResource, before: Object | None, after: Object | None) -> None:
+        """Tell each watch what became of what it selects: labels may move an object in and out."""
+        namespace = (after or before or {})["metadata"].get("namespace", "")
+        for watched, within, selector, queue in self._watchers:
+            if watched != resource or within not in ("", namespace):
+                continue
+            held = before is not None and _picks(selector, before)
+            holds = after is not None and _picks(selector, after)
+            if holds:
+                queue.put_nowait(Change("MODIFIED" if held else "ADDED", copied(after)))
+            elif held:
+                version = (after or before or {})["metadata"]["resourceVersion"]
+                meta = {**(before or {})["metadata"], "resourceVersion": version}
+                queue.put_nowait(Change("DELETED", copied({**(before or {}), "metadata": meta})))
 
 
 def copied(value: Any) -> Any:
@@ -276,6 +287,23 @@ def _runs(found: Object) -> bool:
     """Whether a kubelet has to end it: a bound pod that has not ended."""
     ended = found.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return found.get("kind") == "Pod" and bool(found["spec"].get("nodeName")) and not ended
+
+
+def _expect(found: Object, meta: Mapping[str, Any]) -> None:
+    """The preconditions of an apply: a uid and a version that are given must be those of now."""
+    uid = meta.get("uid")
+    if not found and uid:
+        raise Conflict(f"uid mismatch: the provided object specified uid {uid}, and there is none")
+    if found:
+        _expect_version(found, meta)
+        if uid and uid != found["metadata"]["uid"]:
+            raise Invalid(f"metadata.uid: Invalid value: {uid}: field is immutable")
+
+
+def _expect_version(found: Object, meta: Mapping[str, Any]) -> None:
+    version = meta.get("resourceVersion")
+    if version and version != found["metadata"]["resourceVersion"]:
+        raise Conflict("the object has been modified; please apply your changes to the latest one")
 
 
 def _without_status(manifest: Object) -> Object:

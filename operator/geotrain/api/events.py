@@ -31,6 +31,7 @@ _WARNINGS = frozenset(
         Reason.RESERVE_TIMEOUT,
         Reason.MEMBER_UNREACHABLE,
         Reason.MEMBER_REFUSED,
+        Reason.NAME_TAKEN,
         Reason.GANG_RESTARTING,
         Reason.WINDOWS_MISSED,
         Reason.NOT_INTERCEPTED,

@@ -18,6 +18,7 @@ ROLE_PREFILL: Final = "prefill"
 ROLE_ROUTER: Final = "router"
 JOB: Final = "geotrain.io/job"
 JOB_UID: Final = "geotrain.io/job-uid"
+NAMESPACE: Final = "geotrain.io/namespace"  # where it was made: a copy elsewhere is not ours
 RANK: Final = "geotrain.io/rank"
 STAGE: Final = "geotrain.io/stage"
 REPLICA: Final = "geotrain.io/replica"

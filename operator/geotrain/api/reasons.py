@@ -80,6 +80,11 @@ class Reason(_Explained):
     )
     MEMBER_UNREACHABLE = "MemberUnreachable", "A member that the job needs does not answer"
     MEMBER_REFUSED = "MemberRefused", "A member's API server refused an object of the job"
+    NAME_TAKEN = (
+        "NameTaken",
+        "An object that is not the job's or pool's own has a name that it needs; it is left alone."
+        " Rename the job or pool, or remove that object",
+    )
     NOT_PLANNED = "NotPlanned", "There is no plan yet"
     PODS_STARTING = "PodsStarting", "Pods are bound and are starting"
     PODS_RUNNING = "PodsRunning", "All pods are Ready"
@@ -105,7 +110,11 @@ class Reason(_Explained):
     KERNEL_REFUSED = "KernelRefused", "The node's kernel lacks HTB, or the pod lacks NET_ADMIN"
 
     # Suspended
-    SUSPENDED = "Suspended", "spec.suspend is true"
+    SUSPENDED = "Suspended", "spec.suspend is true, and no pod is left"
+    SUSPENDING = (
+        "Suspending",
+        "spec.suspend is true, and pods still end; links and GPUs are held until the last has gone",
+    )
     RESUMED = "Resumed", "spec.suspend is false"
     MANAGED_ELSEWHERE = "ManagedElsewhere", "spec.managedBy names another controller"
 

@@ -93,6 +93,72 @@ async def test_a_patch_for_another_uid_changes_nothing(cluster):
     assert (await cluster.get(CONFIG_MAPS, "team-a", "one"))["data"] == {"a": "1"}
 
 
+async def test_a_merge_patch_of_an_older_version_or_of_a_namesake_is_a_conflict(cluster):
+    made = await cluster.create(CONFIG_MAPS, config_map("one", {"a": "1"}))
+    await cluster.patch(CONFIG_MAPS, "team-a", "one", {"data": {"a": "2"}})
+    with pytest.raises(Conflict):
+        await cluster.patch(CONFIG_MAPS, "team-a", "one", {**version_of(made), "data": {"a": "3"}})
+    before = await cluster.get(CONFIG_MAPS, "team-a", "one")
+    await cluster.delete(CONFIG_MAPS, "team-a", "one")
+    await cluster.create(CONFIG_MAPS, config_map("one", {"a": "theirs"}))
+    with pytest.raises(Conflict):
+        await cluster.patch(
+            CONFIG_MAPS, "team-a", "one", {**version_of(before), "data": {"a": "3"}}
+        )
+    now = await cluster.get(CONFIG_MAPS, "team-a", "one")
+    assert now["data"] == {"a": "theirs"}
+    await cluster.patch(CONFIG_MAPS, "team-a", "one", {**version_of(now), "data": {"a": "4"}})
+    assert (await cluster.get(CONFIG_MAPS, "team-a", "one"))["data"] == {"a": "4"}
+
+
+def version_of(manifest):
+    kept = {key: manifest["metadata"][key] for key in ("uid", "resourceVersion")}
+    return {"metadata": kept}
+
+
+async def test_an_apply_for_another_uid_changes_nothing(cluster):
+    await cluster.create(CONFIG_MAPS, config_map("one", {"a": "1"}))
+    other = config_map("one", {"a": "2"})
+    other["metadata"]["uid"] = "3c1f4e0a-0000-4000-8000-000000000000"
+    with pytest.raises(Invalid):
+        await cluster.apply(CONFIG_MAPS, other)
+    assert (await cluster.get(CONFIG_MAPS, "team-a", "one"))["data"] == {"a": "1"}
+
+
+async def test_an_apply_with_a_uid_makes_nothing_new(cluster):
+    gone = config_map("gone", {"a": "2"})
+    gone["metadata"]["uid"] = "3c1f4e0a-0000-4000-8000-000000000000"
+    with pytest.raises(Conflict):
+        await cluster.apply(CONFIG_MAPS, gone)
+    with pytest.raises(NotFound):
+        await cluster.get(CONFIG_MAPS, "team-a", "gone")
+
+
+async def test_a_gate_is_lifted_of_the_meant_pod_only(cluster):
+    await cluster.create(PODS, pod("one", ["geotrain.io/gang"]))
+    lift = [
+        {"op": "test", "path": "/metadata/uid", "value": "somebody-else"},
+        {"op": "remove", "path": "/spec/schedulingGates/0"},
+    ]
+    with pytest.raises(Invalid):
+        await cluster.patch(PODS, "team-a", "one", lift)
+    assert (await cluster.get(PODS, "team-a", "one"))["spec"]["schedulingGates"]
+
+
+async def test_a_watch_tells_that_an_object_lost_the_label_that_it_selects(cluster):
+    await cluster.create(CONFIG_MAPS, config_map("one", labels={"w": "y", "job": "gpt"}))
+    changes = cluster.watch(CONFIG_MAPS, "team-a", "w=y")
+    assert told(await anext(changes)) == ("ADDED", "one")
+    await anext(changes)
+    await cluster.patch(CONFIG_MAPS, "team-a", "one", {"metadata": {"labels": {"w": None}}})
+    lost = await asyncio.wait_for(anext(changes), 5)
+    assert told(lost) == ("DELETED", "one")
+    assert lost.object["metadata"]["labels"]["job"] == "gpt"
+    await cluster.patch(CONFIG_MAPS, "team-a", "one", {"metadata": {"labels": {"w": "y"}}})
+    assert told(await asyncio.wait_for(anext(changes), 5)) == ("ADDED", "one")
+    await changes.aclose()
+
+
 async def test_a_deletion_spares_a_namesake_of_another_uid(cluster):
     made = await cluster.create(CONFIG_MAPS, config_map("one"))
     with pytest.raises(Conflict):

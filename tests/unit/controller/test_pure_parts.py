@@ -13,7 +13,6 @@ from geotrain.model.plan import Plan
 from geotrain.model.topology import Lan, MessageRates
 from geotrain.planning.placement.choose import choose
 from geotrain.roles.controller import datacenters, links
-from geotrain.roles.controller.apply import contains
 from geotrain.roles.controller.children import Gang, pod, surroundings
 from geotrain.roles.controller.children.config import config_map, profile_document
 from geotrain.roles.controller.children.discovery import endpoint_slices
@@ -21,6 +20,7 @@ from geotrain.roles.controller.children.network import network_document
 from geotrain.roles.controller.children.policy import network_policy
 from geotrain.roles.controller.datacenters import Contact
 from geotrain.roles.controller.decision import HUB
+from geotrain.roles.controller.differences import contains
 from geotrain.roles.controller.inputs import Inputs, Planned, revision, with_reserved
 from geotrain.roles.controller.observed import RankPod
 from support import manifests, planning
@@ -132,7 +132,7 @@ def test_a_pod_knows_its_place_and_what_it_needs():
     assert sidecar["restartPolicy"] == "Always"
     assert sidecar["env"] == trainer["env"]
     volumes = {each["name"]: each for each in spec["volumes"]}
-    assert volumes["geotrain-config"]["configMap"]["name"] == f"gpt-geotrain-{center}"
+    assert volumes["geotrain-config"]["configMap"]["name"] == f"gpt-geotrain.{center}"
     assert volumes["geotrain-node"]["hostPath"]["path"] == labels.NODE_DIRECTORY
 
 

@@ -2,30 +2,41 @@
 
 It stops at the first fault; the next decision starts from what is then observed. What is already
 as wanted is not written again. Answers go into the mirrors at once.
+
+Nothing of anybody else's is written over: a child is first created, and what has its name already
+is changed only if it is ours by its labels and still the very version that was looked at.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from geotrain.api import events, labels
 from geotrain.api.conditions import format_time
-from geotrain.api.objects import EVENTS, NAMESPACES, PODS, ApiResource, Object, Patch, resource_of
-from geotrain.errors import ClusterError, Conflict, Gone, Invalid, NotFound
+from geotrain.api.objects import (
+    BANDWIDTH_SCHEDULES,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    ApiResource,
+    Object,
+    Patch,
+    resource_of,
+)
+from geotrain.errors import ClusterError, Conflict, Gone, Invalid, NameTaken, NotFound
 from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
+from geotrain.roles.controller.differences import difference
 from geotrain.roles.controller.mirror import Mirror
+from geotrain.roles.controller.ownership import Need, Taken, owner, whose
 from geotrain.roles.controller.ports import Clock, Cluster
 from geotrain.units import Seconds
 
-_LIFT: Final = (
-    {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.SCHEDULING_GATE},
-    {"op": "remove", "path": "/spec/schedulingGates/0"},
-)
 _REPEAT: Final[Seconds] = 60.0  # the same sentence about the same object is not told sooner
+_LOOKS: Final = 3  # at an object that others write too, before it is left for the next reconcile
 _log = logging.getLogger(__name__)
 
 
@@ -38,8 +49,30 @@ class Target:
 
     def put(self, resource: ApiResource, manifest: Object) -> None:
         """Tell the mirror what the API answered."""
-        if self.mirror is not None and _is_ours(manifest):
+        if self.mirror is not None and owner(manifest):
             self.mirror.put(resource, manifest)
+
+    def known(self, resource: ApiResource, wanted: Manifest) -> Object | None:
+        """The mirror's object of the same namespace and name."""
+        return None if self.mirror is None else self.mirror.find(resource, _place(wanted))
+
+    async def look(self, resource: ApiResource, wanted: Manifest) -> Object | None:
+        """The object of the same namespace and name as the API has it now, None without one."""
+        place = _place(wanted)
+        try:
+            found = await self.cluster.get(resource, *place)
+        except NotFound:
+            if self.mirror is not None:
+                self.mirror.drop(resource, *place)
+            return None
+        self.put(resource, found)
+        return found
+
+    def refuse(self, name: str, wanted: Manifest, found: Object) -> NameTaken:
+        """Remember somebody else's object that has the name of one that is wanted."""
+        if self.mirror is not None:
+            self.mirror.note(resource_of(found["apiVersion"], found["kind"]), found)
+        return NameTaken(Taken(Need.of(name, wanted), whose(found)).sentence)
 
 
 FindTarget = Callable[[str], Target]
@@ -75,6 +108,10 @@ class Applier:
         if decision.remove:
             await _gone(hub, resource, subject)
 
+    async def delete(self, references: Iterable[Reference]) -> None:
+        """Delete objects whose owner is gone."""
+        await _all(self._delete(reference, None) for reference in references)
+
     async def _put(self, name: str, wanted: Manifest) -> None:
         """Make or change a child. Pods are only created, because their spec cannot change."""
         try:
@@ -84,33 +121,37 @@ class Applier:
             await self._write(name, wanted)
 
     async def _write(self, name: str, wanted: Manifest) -> None:
+        """Write a child. Raises NameTaken where somebody else's object has its name."""
         target = self._find(name)
         resource = resource_of(wanted["apiVersion"], wanted["kind"])
-        if resource == PODS:
+        seen = target.known(resource, wanted)
+        for _ in range(_LOOKS):
+            if seen is not None and owner(seen) != (owner(wanted) or None):
+                raise target.refuse(name, wanted, seen)
             try:
-                target.put(resource, await target.cluster.create(resource, wanted))
-            except Conflict:
-                _log.debug("pod %s exists", wanted["metadata"]["name"])
-            return
-        seen = None if target.mirror is None else target.mirror.find(resource, wanted)
-        if seen is None or not contains(seen, wanted):
-            target.put(resource, await target.cluster.apply(resource, wanted))
+                await _make_or_change(target, resource, seen, wanted)
+                return
+            except Conflict:  # made, changed or deleted since it was looked at
+                seen = await target.look(resource, wanted)
+        raise Conflict(f"{resource} {wanted['metadata']['name']} is being written by others")
 
     async def _delete(self, reference: Reference, grace: Seconds | None) -> None:
         target = self._find(reference.data_center)
         resource = resource_of(reference.api_version, reference.kind)
+        place = reference.namespace, reference.name
+        if resource == BANDWIDTH_SCHEDULES:
+            await _give_back(target, reference)
         try:
-            await target.cluster.delete(
-                resource, reference.namespace, reference.name, uid=reference.uid, grace=grace
-            )
+            await target.cluster.delete(resource, *place, uid=reference.uid, grace=grace)
         except (NotFound, Conflict):  # it is gone, or a namesake has taken its place
             if target.mirror is not None:
-                target.mirror.drop(resource, reference.namespace, reference.name)
+                target.mirror.drop(resource, *place)
 
     async def _lift(self, reference: Reference) -> None:
         try:
-            await self._patch_pod(reference, _LIFT)
-        except (NotFound, Invalid) as error:  # gone, or lifted before: the next look will tell
+            await self._patch_pod(reference, _lift(reference))
+        except (NotFound, Invalid) as error:
+            # Gone, a namesake's, or lifted before: the next look will tell.
             _log.debug("gate of %s: %s", reference.name, error)
 
     async def _annotate(self, pod: Reference, notes: Mapping[str, str]) -> None:
@@ -150,6 +191,16 @@ class Applier:
             told[event.dedupe_key] = now
         except ClusterError as error:
             _log.info("event %s of %s is lost: %s", event.reason, event.subject, error)
+
+
+def _lift(pod: Reference) -> Patch:
+    """Take the gate off the very pod that is meant."""
+    gate = "/spec/schedulingGates/0"
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
+        {"op": "test", "path": f"{gate}/name", "value": labels.SCHEDULING_GATE},
+        {"op": "remove", "path": gate},
+    ]
 
 
 def _status_patch(subject: Manifest, status: Mapping[str, Any]) -> Patch:
@@ -211,25 +262,6 @@ def event_manifest(subject: Manifest, event: events.Event, name: str, now: Secon
     }
 
 
-def contains(observed: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there; what others added besides does not matter.
-
-    Lists are compared whole, so that an added rule or endpoint is noticed.
-    """
-    if isinstance(wanted, Mapping):
-        return isinstance(observed, Mapping) and all(
-            key in observed and contains(observed[key], value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        return (
-            isinstance(observed, Sequence)
-            and not isinstance(observed, str)
-            and len(observed) == len(wanted)
-            and all(map(contains, observed, wanted))
-        )
-    return bool(observed == wanted)
-
-
 def _in_order(
     children: Mapping[str, tuple[Manifest, ...]],
 ) -> Iterable[list[tuple[str, Manifest]]]:
@@ -248,10 +280,48 @@ async def _all(calls: Iterable[Any]) -> None:
             raise result
 
 
+async def _make_or_change(
+    target: Target, resource: ApiResource, seen: Object | None, wanted: Manifest
+) -> None:
+    """Create what is not there, change of ours what differs. Raises Conflict where ``seen`` is old.
+
+    The resource version holds for one version of one object: after any change by others, by a
+    person who takes our labels off as by one who puts a namesake there, nothing is written.
+    """
+    if seen is None:
+        target.put(resource, await target.cluster.create(resource, wanted))
+        return
+    changes = None if resource == PODS else difference(seen, wanted)
+    if changes is None:
+        target.put(resource, seen)
+        return
+    meta = seen["metadata"]
+    same = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+    patch = {**changes, "metadata": {**changes.get("metadata", {}), **same}}
+    try:
+        changed = await target.cluster.patch(resource, *_place(wanted), patch)
+    except NotFound as error:
+        raise Conflict(str(error)) from error
+    target.put(resource, changed)
+
+
+async def _give_back(target: Target, reference: Reference) -> None:
+    """Take our finalizer off a schedule, by which its reservation was held until now."""
+    place = reference.namespace, reference.name
+    seen = None if target.mirror is None else target.mirror.find(BANDWIDTH_SCHEDULES, place)
+    if seen is not None and seen["metadata"]["uid"] == reference.uid and is_held(seen):
+        await _release(target.cluster, BANDWIDTH_SCHEDULES, seen)
+
+
 async def _make_namespace(cluster: Cluster, name: str) -> None:
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     with contextlib.suppress(Conflict):
         await cluster.create(NAMESPACES, manifest)
+
+
+def is_held(subject: Manifest) -> bool:
+    """Whether an object waits for our word before it goes."""
+    return labels.FINALIZER in (subject["metadata"].get("finalizers") or ())
 
 
 async def _hold(hub: Cluster, resource: ApiResource, subject: Manifest) -> None:
@@ -287,6 +357,5 @@ async def _gone(hub: Cluster, resource: ApiResource, subject: Manifest) -> None:
         _log.debug("%s %s is gone", resource, meta["name"])
 
 
-def _is_ours(manifest: Object) -> bool:
-    tags = manifest["metadata"].get("labels") or {}
-    return tags.get(labels.MANAGED_BY) == labels.MANAGED_BY_VALUE
+def _place(manifest: Manifest) -> tuple[str, str]:
+    return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]

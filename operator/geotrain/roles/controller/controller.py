@@ -30,10 +30,11 @@ from geotrain.api.v1alpha1 import DataCenter, WanLink
 from geotrain.errors import ClusterError, Forbidden, InputError, Invalid, NotFound, Unreachable
 from geotrain.roles.controller import datacenters, links, pools, reconcile
 from geotrain.roles.controller.apply import Applier, Target
-from geotrain.roles.controller.decision import HUB, Decision
+from geotrain.roles.controller.decision import HUB, Decision, Reference
 from geotrain.roles.controller.members import LOCAL, Members, OpenCluster, Site
 from geotrain.roles.controller.observe import Observer, read_all
 from geotrain.roles.controller.observed import Observed
+from geotrain.roles.controller.ownership import owner
 from geotrain.roles.controller.planner import Planner
 from geotrain.roles.controller.pool_observe import PoolObserver
 from geotrain.roles.controller.ports import Clock, Cluster
@@ -132,7 +133,9 @@ class Controller:
             self._add_all(WAN_LINKS)
         for label, kind in ((labels.POOL, PREFILL_POOLS), (labels.JOB, TRAINING_JOBS)):
             key = Key(kind, meta.get("namespace", ""), tags.get(label, ""))
-            if key in self._known[kind]:
+            # A schedule waits for our word, also where its job went without it.
+            held = resource == BANDWIDTH_SCHEDULES and kind == TRAINING_JOBS
+            if (held and key.name) or key in self._known[kind]:
                 self.queue.add_after(key, _SOON)
         if resource == NODES or (resource == PODS and _gives_room(change)):
             self._wake_waiting()
@@ -151,6 +154,21 @@ class Controller:
         self._waiting.discard(key)
         if key.resource == DATA_CENTERS:
             await self.members.forget(key.name)
+        elif key.resource == TRAINING_JOBS:
+            await self._sweep_schedules(key)
+
+    async def _sweep_schedules(self, key: Key, uid: str = "") -> None:
+        """Let go what jobs of that name reserved that are gone; ``uid`` is of the present one."""
+        site = self.members.hub_site
+        if site is None:
+            return
+        await self._applier.delete(
+            Reference.of(HUB, each)
+            for each in site.mirror.objects(BANDWIDTH_SCHEDULES)
+            if owner(each) not in ("", uid)
+            and each["metadata"]["namespace"] == key.namespace
+            and each["metadata"]["labels"][labels.JOB] == key.name
+        )
 
     async def _job(self, key: Key, manifest: Object) -> Seconds | None:
         try:
@@ -159,6 +177,8 @@ class Controller:
             decision = reconcile.unreadable(manifest, error, self._clock.now())
             await self._applier.apply(TRAINING_JOBS, manifest, decision)
             return decision.requeue_after
+        if any(taken.need.kind == BANDWIDTH_SCHEDULES.kind for taken in observed.taken):
+            await self._sweep_schedules(key, observed.job.metadata.uid)
         decision = reconcile.decide(observed, self._clock.now())
         if decision.ungate:
             # Two gangs that look at the same room at the same time would both go.

@@ -63,14 +63,14 @@ class Decision:
     """The next step.
 
     ``children`` are made or changed until they hold what is wanted (pods are only ever created:
-    their spec cannot change). ``deletions`` are removed; ``grace`` is the pods' grace period,
-    None for their own. ``ungate`` lifts the scheduling gate of pods. ``annotate`` sets annotations
-    of pods, which makes a kubelet look at a pod, and refresh what is mounted there, at once
-    instead of within a minute. ``status`` is merged into the status (a key whose value is None
-    goes away); None leaves the status alone. ``finalizer`` is True to hold the object until it is
-    cleaned up, False to let it go, None for no change. ``remove`` deletes the reconciled object
-    itself. ``requeue_after`` asks to be called again even if nothing changes; None waits for a
-    change.
+    their spec cannot change; what is not the owner's is never changed). ``deletions`` are removed;
+    ``grace`` is the pods' grace period, None for their own. ``ungate`` lifts the scheduling gate of
+    pods. ``annotate`` sets annotations of pods, which makes a kubelet look at a pod, and refresh
+    what is mounted there, at once instead of within a minute. ``status`` is merged into the status
+    (a key whose value is None goes away); None leaves the status alone. ``finalizer`` is True to
+    hold the object until it is cleaned up, False to let it go, None for no change. ``remove``
+    deletes the reconciled object itself. ``requeue_after`` asks to be called again even if nothing
+    changes; None waits for a change.
     """
 
     children: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)

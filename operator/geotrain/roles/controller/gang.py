@@ -18,7 +18,7 @@ from geotrain.api.conditions import FALSE, TRUE, UNKNOWN, format_time
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.fitting import Fits, Misfit, PodFacts, fits
 from geotrain.model.decision import Reason as Why
-from geotrain.roles.controller import measurement, removal
+from geotrain.roles.controller import measurement, ownership, removal
 from geotrain.roles.controller.children import Gang, pod, surroundings
 from geotrain.roles.controller.decision import HUB, Reference
 from geotrain.roles.controller.draft import Draft
@@ -87,18 +87,26 @@ def _begin_again(draft: Draft, reason: Reason, message: str) -> None:
 
 
 def _surround(observed: Observed, gang: Gang, roll: Roll, draft: Draft) -> None:
-    """Services, endpoints, policies and configurations, and nothing of earlier plans."""
+    """Services, endpoints, policies and configurations, and nothing of earlier plans.
+
+    Rates that a gang of an earlier plan may still use are neither changed nor given back.
+    """
     made = surroundings(gang, roll.addresses)
+    held = removal.outdated_schedules(observed, gang.planned.revision, roll.stale)
     wanted: dict[str, set[removal.Name]] = defaultdict(set)
     for name, manifests in made.items():
         member = observed.members.get(name)
         if name == HUB or (member is not None and member.reachable):
-            draft.children[name] = manifests
+            draft.children[name] = tuple(
+                each
+                for each in manifests
+                if observed.may_write(name, each)
+                and (each["kind"], each["metadata"]["name"]) not in held
+            )
         cluster = HUB if member is None else member.cluster
         wanted[cluster] |= {(m["kind"], m["metadata"]["name"]) for m in manifests}
-    for member in observed.clusters:  # the hub's own objects are seen in a member that is the hub
-        wanted[member.cluster] |= wanted[HUB]
-    removal.leftovers(observed, draft, wanted)
+    wanted[HUB] |= held
+    removal.leftovers(observed, draft, wanted, roll.stale)
 
 
 def _reserve(observed: Observed, gang: Gang, roll: Roll, draft: Draft) -> None:
@@ -146,14 +154,23 @@ def _ask_for_room(observed: Observed, roll: Roll, draft: Draft) -> None:
         return
     _lift(roll.gated, draft)
     draft.fields["reserveTime"] = format_time(draft.time)
-    message = f"all {len(roll.current)} pods were let go together"
-    draft.set(ConditionType.RESERVED, TRUE, Reason.GANG_RESERVED, message)
+    _tell_reserved(observed, roll, draft)
     draft.set(ConditionType.PODS_READY, FALSE, Reason.PODS_STARTING, "pods are being bound")
     draft.again(1.0)
 
 
 def _lift(gated: Iterable[RankPod], draft: Draft) -> None:
     draft.ungate += [Reference.of(each.data_center, each.manifest) for each in gated]
+
+
+def _tell_reserved(observed: Observed, roll: Roll, draft: Draft) -> None:
+    """A gang that was let go goes on, though others took names of what stands around it."""
+    if observed.taken:
+        message = ownership.told(observed.taken, "job")
+        draft.set(ConditionType.RESERVED, FALSE, Reason.NAME_TAKEN, message)
+    else:
+        message = f"all {len(roll.current)} pods were let go together"
+        draft.set(ConditionType.RESERVED, TRUE, Reason.GANG_RESERVED, message)
 
 
 def _let_go_step(observed: Observed, gang: Gang, roll: Roll, draft: Draft) -> None:
@@ -210,8 +227,7 @@ def _start(observed: Observed, roll: Roll, draft: Draft) -> None:
     _lift(roll.gated, draft)
     if observed.job.status.reserve_time is None:
         draft.fields["reserveTime"] = format_time(draft.time)
-    message = f"all {len(roll.current)} pods were let go together"
-    draft.set(ConditionType.RESERVED, TRUE, Reason.GANG_RESERVED, message)
+    _tell_reserved(observed, roll, draft)
     left = _time_left(observed, draft)
     troubles = [f"{each.name}: {each.trouble}" for each in roll.idle if each.trouble]
     if left <= 0:
@@ -227,6 +243,7 @@ def _start(observed: Observed, roll: Roll, draft: Draft) -> None:
 def _run(observed: Observed, roll: Roll, draft: Draft) -> None:
     if observed.job.status.start_time is None:
         draft.fields["startTime"] = format_time(draft.time)
+    _tell_reserved(observed, roll, draft)
     message = f"all {len(roll.current)} pods run"
     draft.set(ConditionType.PODS_READY, TRUE, Reason.PODS_RUNNING, message)
     draft.again(measurement.PERIOD)

@@ -4,6 +4,9 @@ Pods and nodes of everybody are counted (that is what "free" means), but only ob
 made are kept whole. After a write the answer is put in here at once, so that a decision never
 sees the cluster as it was before the controller's own last step; a watch that still tells the
 older version is ignored.
+
+Services and the like are followed only where they have our label. Somebody else's that was found in
+the way of one of ours is remembered as a *namesake*, until it is looked for and gone.
 """
 
 import asyncio
@@ -28,6 +31,7 @@ from geotrain.api.objects import (
 )
 from geotrain.errors import ClusterError
 from geotrain.fitting import Occupancy
+from geotrain.roles.controller.ownership import owner
 from geotrain.roles.controller.ports import Cluster
 from geotrain.units import Seconds
 
@@ -69,6 +73,7 @@ class Mirror:
         self._listener = listener
         self._objects: dict[ApiResource, dict[Place, Object]] = defaultdict(dict)
         self._owned: dict[str, dict[tuple[ApiResource, Place], Object]] = defaultdict(dict)
+        self._namesakes: dict[tuple[ApiResource, Place], Object] = {}
         self._unsynced = set(self._followed)
         self._settled = asyncio.Event()
 
@@ -106,9 +111,24 @@ class Mirror:
         found = self._owned.get(uid, {})
         return tuple(found[key] for key in sorted(found, key=str))
 
-    def find(self, resource: ApiResource, wanted: Object) -> Object | None:
-        """The object of the same namespace and name, if it is known."""
-        return self._objects[resource].get(_place(wanted))
+    def find(self, resource: ApiResource, place: Place) -> Object | None:
+        """The object of a namespace and name, if it is known."""
+        return self._objects[resource].get(place)
+
+    def note(self, resource: ApiResource, manifest: Object) -> None:
+        """Remember whose an object is that was found in the way; of the rest nothing is kept."""
+        kept = {key: manifest[key] for key in ("apiVersion", "kind")}
+        meta = {key: manifest["metadata"][key] for key in ("namespace", "name")}
+        tags = manifest["metadata"].get("labels") or {}
+        self._namesakes[resource, _place(manifest)] = {**kept, "metadata": {**meta, "labels": tags}}
+
+    def namesake(self, resource: ApiResource, place: Place) -> Object | None:
+        """Somebody else's object that was found in the way, as far as ``note`` kept it."""
+        return self._namesakes.get((resource, place))
+
+    def clear(self, resource: ApiResource, place: Place) -> None:
+        """Forget a namesake that is gone."""
+        self._namesakes.pop((resource, place), None)
 
     def owners(self) -> tuple[str, ...]:
         """The uids of all jobs and pools that have something here."""
@@ -122,8 +142,9 @@ class Mirror:
             return
         self._drop(resource, place)
         self._objects[resource][place] = manifest
-        if owner := _owner(manifest):
-            self._owned[owner][resource, place] = manifest
+        self.clear(resource, place)
+        if uid := owner(manifest):
+            self._owned[uid][resource, place] = manifest
         self._count(resource, manifest)
 
     def drop(self, resource: ApiResource, namespace: str, name: str) -> None:
@@ -134,10 +155,10 @@ class Mirror:
         known = self._objects[resource].pop(place, None)
         if known is None:
             return
-        if owner := _owner(known):
-            self._owned[owner].pop((resource, place), None)
-            if not self._owned[owner]:
-                del self._owned[owner]
+        if uid := owner(known):
+            self._owned[uid].pop((resource, place), None)
+            if not self._owned[uid]:
+                del self._owned[uid]
         if resource == PODS:
             self.occupancy.drop_pod(place)
         elif resource == NODES:
@@ -201,18 +222,11 @@ def _version(manifest: Object) -> int:
     return int(manifest["metadata"].get("resourceVersion") or 0)
 
 
-def _owner(manifest: Object) -> str:
-    tags = manifest["metadata"].get("labels") or {}
-    if tags.get(labels.MANAGED_BY) != labels.MANAGED_BY_VALUE:
-        return ""
-    return str(tags.get(labels.POOL_UID) or tags.get(labels.JOB_UID) or "")
-
-
 def _slim(resource: ApiResource, manifest: Object) -> Object:
     """Drop what nobody reads of the many objects that are not ours."""
     meta = manifest["metadata"]
     meta.pop("managedFields", None)
-    if resource != PODS or _owner(manifest):
+    if resource != PODS or owner(manifest):
         return manifest
     kept = {k: v for k, v in meta.items() if k != "annotations"}
     spec, status = manifest["spec"], manifest.get("status", {})

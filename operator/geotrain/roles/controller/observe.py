@@ -15,20 +15,26 @@ from geotrain.api.objects import (
     CONFIG_MAPS,
     DATA_CENTERS,
     WAN_LINKS,
+    ApiResource,
     Object,
+    resource_of,
 )
 from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import BandwidthSchedule, DataCenter, GeoTrainingJob, WanLink
-from geotrain.api.v1alpha1.resource import Resource
-from geotrain.errors import InputError, NotFound, Unreachable
+from geotrain.api.v1alpha1.resource import Metadata, Resource
+from geotrain.errors import ClusterError, InputError, NotFound, Unreachable
 from geotrain.model.workload import Profile
 from geotrain.roles.controller import reconcile
+from geotrain.roles.controller.children import Gang, needs
 from geotrain.roles.controller.children.config import INPUTS, ledger_name
 from geotrain.roles.controller.datacenters import own_nodes, pod_cidrs
+from geotrain.roles.controller.decision import HUB
 from geotrain.roles.controller.inputs import Inputs, Planned, spec_digest, with_reserved
 from geotrain.roles.controller.links import reserved_by_others
 from geotrain.roles.controller.members import Members, Site
+from geotrain.roles.controller.mirror import Place
 from geotrain.roles.controller.observed import Member, Observed, PlanFault
+from geotrain.roles.controller.ownership import Need, Taken, owner, whose
 from geotrain.roles.controller.planner import Planner
 from geotrain.roles.controller.ports import Cluster
 from geotrain.roles.controller.room import free_gpus, shortages
@@ -62,7 +68,7 @@ class Observer:
         """What is to be seen of a job. Raises InputError when it cannot be read."""
         job = GeoTrainingJob.from_manifest(manifest)
         centers = await self.data_centers()
-        owned = await self.seen(centers, job.metadata.uid)
+        owned = await self.seen(centers, job.metadata)
         hub = self.on_hub(job)
         hub_uids = {each["metadata"]["uid"] for each in hub}
         observed = Observed(
@@ -73,7 +79,9 @@ class Observer:
             has_finalizer=labels.FINALIZER in (manifest["metadata"].get("finalizers") or ()),
             sidecar_image=self.image,
         )
-        return await self._planned(observed) if reconcile.wants_plan(observed) else observed
+        if reconcile.wants_plan(observed):
+            observed = await self._planned(observed)
+        return replace(observed, taken=await self._taken_of(observed))
 
     async def data_centers(self) -> tuple[DataCenter, ...]:
         """All DataCenters; their clusters are opened if they are not yet."""
@@ -85,9 +93,28 @@ class Observer:
             await self.members.settle(self.settle_timeout)
         return centers
 
-    async def seen(self, centers: Iterable[DataCenter], uid: str) -> dict[str, Member]:
-        """The members with what their clusters hold of the owner of that uid."""
-        return {center.name: self._member(center, uid) for center in centers}
+    async def seen(self, centers: Iterable[DataCenter], holder: Metadata) -> dict[str, Member]:
+        """The members with what their clusters hold of a job or pool."""
+        return {center.name: self._member(center, holder) for center in centers}
+
+    async def taken(self, needs: Iterable[Need], uid: str) -> tuple[Taken, ...]:
+        """Those of the needed names that objects of others have, as far as is known.
+
+        What was found in the way before is asked for again, and forgotten once it is gone.
+        """
+        found: list[Taken] = []
+        for need in needs:
+            on_hub = need.data_center == HUB
+            site = self._hub_site if on_hub else self.members.site(need.data_center)
+            if site is None:
+                continue
+            resource = resource_of(need.api_version, need.kind)
+            other = site.mirror.find(resource, (need.namespace, need.name))
+            if other is None and site.mirror.namesake(resource, (need.namespace, need.name)):
+                other = await _look_again(site, resource, (need.namespace, need.name))
+            if other is not None and owner(other) != uid:
+                found.append(Taken(need, whose(other)))
+        return tuple(found)
 
     def on_hub(self, job: GeoTrainingJob) -> tuple[Object, ...]:
         """What a job has on the hub: its schedules and what its plan was made from."""
@@ -115,7 +142,14 @@ class Observer:
             raise Unreachable("the hub has not answered yet")
         return site
 
-    def _member(self, center: DataCenter, uid: str) -> Member:
+    async def _taken_of(self, observed: Observed) -> tuple[Taken, ...]:
+        job = observed.job
+        if observed.planned is None or job.spec.suspend or job.metadata.deletion_timestamp:
+            return ()
+        gang = Gang(job, observed.planned, 0, {}, self.image)
+        return await self.taken(needs(gang), job.metadata.uid)
+
+    def _member(self, center: DataCenter, holder: Metadata) -> Member:
         site = self.members.site(center.name)
         if site is None:
             problem = self.members.problem(center.name)
@@ -126,16 +160,20 @@ class Observer:
             data_center=center,
             cluster=site.key,
             fault=fault,
-            owned=mirror.owned(uid),
+            owned=tuple(
+                each
+                for each in mirror.owned(holder.uid)
+                if each["metadata"].get("namespace", "") == holder.namespace
+            ),
             cidrs=pod_cidrs(own_nodes(center, mirror.nodes())),
             occupancy=mirror.occupancy,
         )
 
     async def _kept_plan(self, job: GeoTrainingJob) -> Planned | None:
         """The plan by which the job runs, made again from the inputs that were kept."""
-        wanted = {"metadata": {"namespace": job.namespace, "name": ledger_name(job.name)}}
-        kept = self._hub_site.mirror.find(CONFIG_MAPS, wanted)
-        if kept is None or kept["metadata"]["labels"].get(labels.JOB_UID) != job.metadata.uid:
+        place = job.namespace, ledger_name(job.name)
+        kept = self._hub_site.mirror.find(CONFIG_MAPS, place)
+        if kept is None or owner(kept) != job.metadata.uid:
             return None
         try:
             inputs = Inputs.from_text((kept.get("data") or {}).get(INPUTS, ""))
@@ -204,6 +242,23 @@ def read_all(kind: type[_Kind], manifests: Iterable[Object]) -> tuple[_Kind, ...
         except InputError as error:
             _log.warning("%s %s: %s", kind.kind(), manifest["metadata"]["name"], error)
     return tuple(found)
+
+
+async def _look_again(site: Site, resource: ApiResource, place: Place) -> Object | None:
+    """What was found in the way as it is now; as it was while the cluster cannot be asked."""
+    try:
+        found = await site.cluster.get(resource, *place)
+    except NotFound:
+        site.mirror.clear(resource, place)
+        return None
+    except ClusterError as error:
+        _log.info("%s %s cannot be asked for: %s", resource, "/".join(place), error)
+        return site.mirror.namesake(resource, place)
+    if owner(found):
+        site.mirror.put(resource, found)
+    else:
+        site.mirror.note(resource, found)
+    return found
 
 
 def _without(member: Member, uids: set[str]) -> Member:

@@ -12,6 +12,7 @@ from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
 from geotrain.fitting import Occupancy, PodFacts
 from geotrain.roles.controller.decision import Manifest
 from geotrain.roles.controller.inputs import Planned
+from geotrain.roles.controller.ownership import Need, Taken
 from geotrain.units import Seconds
 
 
@@ -168,7 +169,7 @@ class Observed:
     ``planned`` is the plan by which the gang runs or would run, None where there never was one;
     ``plan_fault`` says why the *present* spec has none. ``hub`` is what the job has on the hub.
     ``reports`` are the sidecars' latest, by rank. ``has_finalizer`` tells whether the job waits
-    for us before it goes.
+    for us before it goes. ``taken`` are names that the plan needs and that others' objects have.
     """
 
     job: GeoTrainingJob
@@ -179,6 +180,7 @@ class Observed:
     reports: Mapping[int, Report] = field(default_factory=dict)
     has_finalizer: bool = False
     sidecar_image: str = "geotrain:dev"
+    taken: tuple[Taken, ...] = ()
 
     @cached_property
     def pods(self) -> tuple[RankPod, ...]:
@@ -199,6 +201,10 @@ class Observed:
             if self.members[name].reachable:
                 first.setdefault(self.members[name].cluster, self.members[name])
         return tuple(first.values())
+
+    def may_write(self, data_center: str, manifest: Manifest) -> bool:
+        """Whether the name of a wanted object is free, or has the job's own."""
+        return Need.of(data_center, manifest) not in {each.need for each in self.taken}
 
     def with_reports(self, reports: Mapping[int, Report]) -> "Observed":
         """The same with what the sidecars say."""

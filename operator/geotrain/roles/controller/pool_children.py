@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from geotrain.api import labels
+from geotrain.api.objects import CONFIG_MAPS, DEPLOYMENTS, NETWORK_POLICIES, PODS, SERVICES
 from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
 from geotrain.prefill.profile import PrefillProfile
-from geotrain.roles.controller.decision import Manifest
+from geotrain.roles.controller.decision import HUB, Manifest
 from geotrain.roles.controller.digests import digest
+from geotrain.roles.controller.ownership import Need
 
 _CONFIG: Final = "geotrain-config"
 _NODE: Final = "geotrain-node"
@@ -49,6 +51,7 @@ class Parts:
                 labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
                 labels.POOL: self.pool.name,
                 labels.POOL_UID: self.pool.metadata.uid,
+                labels.NAMESPACE: self.pool.namespace,
                 **extra,
             },
         }
@@ -79,6 +82,21 @@ def router_name(pool: str) -> str:
 def worker_name(pool: str, slot: Slot) -> str:
     """A worker's pod."""
     return f"{pool}-{slot.data_center}-{slot.index}"
+
+
+def needs(pool: PrefillPool, slots: Sequence[Slot]) -> tuple[Need, ...]:
+    """Every name that the pool needs: of router, workers and what stands around them."""
+    router = [(kind, router_name(pool.name)) for kind in (CONFIG_MAPS, SERVICES, DEPLOYMENTS)]
+    found = [(HUB, *each) for each in router]
+    for center in sorted({slot.data_center for slot in slots}):
+        found += [
+            (center, kind, config_name(pool.name)) for kind in (CONFIG_MAPS, NETWORK_POLICIES)
+        ]
+    found += [(slot.data_center, PODS, worker_name(pool.name, slot)) for slot in slots]
+    return tuple(
+        Need(center, kind.api_version, kind.kind, pool.namespace, name)
+        for center, kind, name in found
+    )
 
 
 def endpoint(pool: PrefillPool) -> str:

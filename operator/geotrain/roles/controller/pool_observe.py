@@ -12,10 +12,11 @@ from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool
 from geotrain.errors import ClusterError, InputError, NotFound, Unreachable
 from geotrain.prefill.profile import PrefillProfile
-from geotrain.roles.controller import pool_slots, pools
+from geotrain.roles.controller import pool_children, pool_slots, pools
 from geotrain.roles.controller.members import Members
 from geotrain.roles.controller.observe import Observer, read_all
 from geotrain.roles.controller.observed import Member, Observed, PlanFault, RankPod
+from geotrain.roles.controller.ownership import Taken
 from geotrain.roles.controller.pool_observed import PoolObserved
 from geotrain.roles.controller.ports import Clock, Cluster
 from geotrain.units import Seconds
@@ -44,7 +45,7 @@ class PoolObserver:
         job = pool_slots.bound_job(pool, jobs)
         hub = self._on_hub(pool)
         hub_uids = {each["metadata"]["uid"] for each in hub}
-        members = await self.observer.seen(centers, pool.metadata.uid)
+        members = await self.observer.seen(centers, pool.metadata)
         observed = PoolObserved(
             pool=pool,
             members={name: _without(member, hub_uids) for name, member in members.items()},
@@ -55,7 +56,9 @@ class PoolObserver:
             has_finalizer=labels.FINALIZER in (manifest["metadata"].get("finalizers") or ()),
             router_image=self.image,
         )
-        return replace(observed, stats=await self._stats(observed))
+        return replace(
+            observed, stats=await self._stats(observed), taken=await self._taken(observed)
+        )
 
     def forget(self, uid: str) -> None:
         """Drop what is known of a pool that is gone."""
@@ -73,12 +76,19 @@ class PoolObserver:
             or _belongs_to(each, pool)
         )
 
+    async def _taken(self, observed: PoolObserved) -> tuple[Taken, ...]:
+        pool = observed.pool
+        if pool.metadata.deletion_timestamp is not None:
+            return ()
+        slots = pools.places(observed, observed.job)
+        return await self.observer.taken(pool_children.needs(pool, slots), pool.metadata.uid)
+
     async def _ranks(
         self, job: GeoTrainingJob | None, centers: Sequence[DataCenter]
     ) -> Sequence[RankPod]:
         if job is None:
             return ()
-        members = await self.observer.seen(centers, job.metadata.uid)
+        members = await self.observer.seen(centers, job.metadata)
         return Observed(job=job, members=members).pods
 
     async def _profile(

@@ -10,6 +10,7 @@ from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
 from geotrain.prefill.profile import PrefillProfile
 from geotrain.roles.controller.decision import HUB, Manifest
 from geotrain.roles.controller.observed import Member, PlanFault, RankPod
+from geotrain.roles.controller.ownership import Need, Taken
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class PoolObserved:
     ``job`` is what ``pools.bound_job`` picked and ``ranks`` its training pods, as far as members
     answer. ``members`` are all data centres, each with what its cluster holds *of the pool*;
     ``hub`` is what the pool has on the hub. ``profile`` is read or estimated, or says why not.
-    ``stats`` is the router's latest ``/stats``, None while no router answers.
+    ``stats`` is the router's latest ``/stats``, None while no router answers. ``taken`` are names
+    that the pool needs and that others' objects have.
     """
 
     pool: PrefillPool
@@ -64,6 +66,7 @@ class PoolObserved:
     stats: Mapping[str, Any] | None = None
     has_finalizer: bool = False
     router_image: str = "geotrain:dev"
+    taken: tuple[Taken, ...] = ()
 
     @cached_property
     def clusters(self) -> tuple[Member, ...]:
@@ -73,6 +76,10 @@ class PoolObserved:
             if self.members[name].reachable:
                 first.setdefault(self.members[name].cluster, self.members[name])
         return tuple(first.values())
+
+    def may_write(self, data_center: str, manifest: Manifest) -> bool:
+        """Whether the name of a wanted object is free, or has the pool's own."""
+        return Need.of(data_center, manifest) not in {each.need for each in self.taken}
 
     @property
     def unseen(self) -> frozenset[str]:

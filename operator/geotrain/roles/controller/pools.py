@@ -2,6 +2,7 @@
 
     being deleted       remove everything, then let the pool go
     no profile          say why; what runs stays
+    a name is taken     say by what; what needs it is not made, and without a router nothing is
     otherwise           router on the hub; one worker beside each rank of the running gang
 
 Workers go as soon as the gang does, and come back when there is room again: a pod that was evicted
@@ -18,7 +19,7 @@ from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.prefill.profile import PrefillProfile
-from geotrain.roles.controller import pool_children, pool_slots, pool_status
+from geotrain.roles.controller import ownership, pool_children, pool_slots, pool_status
 from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
 from geotrain.roles.controller.digests import digest
 from geotrain.roles.controller.draft import Draft
@@ -32,6 +33,7 @@ PERIOD: Final[Seconds] = 5.0
 """How often the router is asked, and the status is at most written for what it says."""
 
 _RETRY: Final[Seconds] = 15.0
+_RETRY_NAMES: Final[Seconds] = 5.0  # what has no label of ours is not followed, only asked for
 _BACK_OFF: Final[Seconds] = 30.0  # before a worker that was evicted is made anew
 _AT_ONCE: Final = 4  # a fourth of the workers is replaced at a time
 _MOST_TOLD: Final = 3
@@ -51,30 +53,55 @@ def decide(observed: PoolObserved, now: Seconds) -> Decision:
 
 def _advance(observed: PoolObserved, draft: Draft) -> None:
     job = _bind(observed, draft)
-    places = (
-        pool_slots.slots(observed.pool.spec, job, observed.ranks, observed.unseen) if job else ()
-    )
+    slots = places(observed, job)
     if isinstance(observed.profile, PrefillProfile):
         parts = Parts(observed.pool, observed.profile, observed.router_image)
         shield = pool_status.protection(observed, job, draft)
-        wanted = {}
-        if job is not None:
-            wanted = {
-                pool_children.worker_name(observed.pool.name, slot): (
-                    slot,
-                    pool_children.worker(parts, job, slot),
-                )
-                for slot in places
-            }
-        _surround(observed, parts, places, shield, draft)
-        rooms = _workers(observed, wanted, draft)
-        pool_status.serving(observed, places, rooms, draft)
+        wanted = {
+            pool_children.worker_name(observed.pool.name, slot): (
+                slot,
+                pool_children.worker(parts, job, slot),
+            )
+            for slot in slots
+            if job is not None
+        }
+        lacking: list[str] = []
+        if _has_no_router(observed):
+            _withdraw(observed, draft)
+        else:
+            _surround(observed, parts, slots, shield, draft)
+            lacking = _workers(observed, wanted, draft)
+        pool_status.serving(observed, slots, lacking, draft)
     else:
         fault = observed.profile or PlanFault(Reason.PROFILE_MISSING, "there is no profile yet")
         draft.set(ConditionType.SERVING, FALSE, fault.reason, fault.message)
         _let_go([worker for worker in observed.workers if job is None], draft)
-    pool_status.report(observed, job, places, draft)
+    if observed.taken:
+        message = ownership.told(observed.taken, "pool")
+        draft.set(ConditionType.SERVING, FALSE, Reason.NAME_TAKEN, message)
+        draft.again(_RETRY_NAMES)
+    pool_status.report(observed, job, slots, draft)
     draft.again(PERIOD if observed.routers else _RETRY)
+
+
+def places(observed: PoolObserved, job: GeoTrainingJob | None) -> tuple[Slot, ...]:
+    """Where workers belong beside a job."""
+    if job is None:
+        return ()
+    return pool_slots.slots(observed.pool.spec, job, observed.ranks, observed.unseen)
+
+
+def _has_no_router(observed: PoolObserved) -> bool:
+    """Whether a taken name on the hub keeps the router from being made; one that runs stays."""
+    return not observed.routers and any(not each.need.data_center for each in observed.taken)
+
+
+def _withdraw(observed: PoolObserved, draft: Draft) -> None:
+    """Keep nothing that only a router could use."""
+    _let_go(observed.workers, draft)
+    draft.deletions += _references(HUB, observed.hub)
+    for member in observed.clusters:
+        draft.deletions += _references(member.name, _surroundings(member.owned))
 
 
 def _bind(observed: PoolObserved, draft: Draft) -> GeoTrainingJob | None:
@@ -114,30 +141,32 @@ def _missing(observed: PoolObserved) -> str:
 def _surround(
     observed: PoolObserved,
     parts: Parts,
-    places: tuple[Slot, ...],
+    slots: tuple[Slot, ...],
     shield: Protection,
     draft: Draft,
 ) -> None:
     """The router on the hub, and in each cluster with workers what they read and who may ask."""
     addresses = [] if shield.holds_back else _addresses(observed)
     baseline = shield.baseline.to_text() if shield.baseline else ""
-    draft.children[HUB] = (
+    router = (
         pool_children.router_config(parts, addresses, baseline),
         pool_children.router_service(parts),
         pool_children.router_deployment(parts),
     )
+    draft.children[HUB] = tuple(each for each in router if observed.may_write(HUB, each))
     _refresh(observed.routers, digest(addresses), draft)
-    homes = {slot.data_center for slot in places}
+    homes = {slot.data_center for slot in slots}
     routers = [pod.address for pod in observed.routers if pod.address]
     clusters: set[str] = set()
     for name in sorted(homes & observed.members.keys()):
         member = observed.members[name]
         if member.reachable and member.cluster not in clusters:
             clusters.add(member.cluster)
-            draft.children[name] = (
+            around = (
                 pool_children.worker_config(parts),
                 pool_children.worker_policy(parts, routers),
             )
+            draft.children[name] = tuple(each for each in around if observed.may_write(name, each))
     used = {observed.members[name].cluster for name in homes & observed.members.keys()}
     for member in observed.clusters:
         if member.cluster not in used:
@@ -160,11 +189,16 @@ def _workers(
     _let_go([worker for name, worker in present.items() if name not in wanted], draft)
     _replace(present, wanted, draft)
     lacking: list[str] = []
+    blocked = {each.need.data_center for each in observed.taken if each.need.kind != "Pod"}
     for name, (slot, manifest) in wanted.items():
         member = observed.members.get(slot.data_center)
         if name in present or member is None:
             continue
-        why = member.fault or pool_slots.no_room(member, manifest)
+        why = member.fault or (
+            "a name is taken"
+            if slot.data_center in blocked or not observed.may_write(slot.data_center, manifest)
+            else pool_slots.no_room(member, manifest)
+        )
         if why:
             lacking.append(f"{name}: {why}")
             draft.again(_RETRY)

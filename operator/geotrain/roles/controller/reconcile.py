@@ -7,6 +7,7 @@ Rules are tried in order and the first that applies decides:
     finished                   give back the GPUs; after its time to live, delete the job
     suspended                  remove everything
     no plan                    say why; nothing stays in the members
+    a name is taken            say by what; nothing stays, and nothing of others is touched
     otherwise                  one step of the gang (``gang``)
 
 Nothing is remembered between two calls but what the status and the members' objects say, so a
@@ -22,7 +23,7 @@ from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
 from geotrain.api.v1alpha1.resource import Metadata
 from geotrain.errors import ClusterError, InputError
 from geotrain.fitting import Fits
-from geotrain.roles.controller import gang, removal
+from geotrain.roles.controller import gang, ownership, removal
 from geotrain.roles.controller.decision import Decision, Manifest
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.inputs import Planned, spec_digest
@@ -35,6 +36,7 @@ MANAGER = "geotrain.io/controller"
 _RETRY_PLAN: Seconds = 10.0  # a changed topology wakes the job anyway; this catches the rest
 _RETRY_REFUSED: Seconds = 15.0
 _RETRY_REMOVAL: Seconds = 5.0
+_RETRY_NAMES: Seconds = 5.0  # what has no label of ours is not followed, only asked for again
 
 
 def decide(observed: Observed, now: Seconds) -> Decision:
@@ -109,6 +111,8 @@ def phase(draft: Draft) -> str:
     for kind, word in words.items():
         if holds(kind):
             return word
+    if draft.reason(ConditionType.SUSPENDED) == Reason.SUSPENDING:
+        return "Suspending"
     if holds(ConditionType.PODS_READY):
         return "Running"
     if draft.reason(ConditionType.RESERVED) == Reason.GANG_RESTARTING:
@@ -125,16 +129,15 @@ def _finished_at(observed: Observed) -> datetime | None:
 def _delete(observed: Observed, draft: Draft) -> None:
     if not observed.has_finalizer:
         return
-    removal.everything(observed, draft)
-    silent = removal.unreachable_homes(observed)
+    left = removal.everything(observed, draft)
     if draft.deletions:
         draft.again(_RETRY_REMOVAL)
-    elif silent:
+    elif left.silent:
         draft.set(
             ConditionType.RESERVED,
             UNKNOWN,
             Reason.MEMBER_UNREACHABLE,
-            f"{'; '.join(silent)}: what the job has there is removed when it answers again, or"
+            f"{'; '.join(left.silent)}: what the job has there is removed when it answers again, or"
             " when its DataCenter is deleted",
         )
         draft.again(_RETRY_PLAN)
@@ -156,8 +159,13 @@ def _finished(observed: Observed, draft: Draft) -> Decision:
         if left <= 0:
             return Decision(remove=True)
         draft.again(left)
-    removal.all_but_ended_pods(observed, draft)
-    if draft.deletions:
+    held = removal.all_but_ended_pods(observed, draft)
+    if held.silent:
+        message = f"{held.sentence}, and so does the job's share of the links"
+        draft.set(ConditionType.RESERVED, UNKNOWN, Reason.MEMBER_UNREACHABLE, message)
+    elif draft.reason(ConditionType.RESERVED) == Reason.MEMBER_UNREACHABLE:
+        draft.set(ConditionType.RESERVED, FALSE, Reason.PODS_FINISHED, "the pods have ended")
+    if held:
         draft.again(_RETRY_REMOVAL)
     return draft.decision()
 
@@ -179,6 +187,11 @@ def _advance(observed: Observed, draft: Draft) -> None:
     if planned is None or (fault is not None and not _runs(observed, planned)):
         _clear(observed, draft)
         draft.set(ConditionType.RESERVED, FALSE, Reason.NOT_PLANNED, "there is no plan yet")
+    elif observed.taken and not _runs(observed, planned):
+        _clear(observed, draft)
+        message = ownership.told(observed.taken, "job")
+        draft.set(ConditionType.RESERVED, FALSE, Reason.NAME_TAKEN, message)
+        draft.again(_RETRY_NAMES)
     else:
         gang.advance(observed, planned, draft)
 
@@ -190,17 +203,23 @@ def _runs(observed: Observed, planned: Planned) -> bool:
 
 
 def _suspend(observed: Observed, draft: Draft) -> None:
-    _clear(observed, draft)
-    draft.set(ConditionType.SUSPENDED, TRUE, Reason.SUSPENDED, "held by spec.suspend")
+    """Hold nothing; said to be done when the last pod has gone, wherever it was."""
+    left = _clear(observed, draft)
+    if left:
+        message = f"Suspending: {left.sentence}"
+        draft.set(ConditionType.SUSPENDED, FALSE, Reason.SUSPENDING, message)
+    else:
+        draft.set(ConditionType.SUSPENDED, TRUE, Reason.SUSPENDED, "held by spec.suspend")
     draft.set(ConditionType.RESERVED, FALSE, Reason.SUSPENDED, "held by spec.suspend")
 
 
-def _clear(observed: Observed, draft: Draft) -> None:
+def _clear(observed: Observed, draft: Draft) -> removal.Left:
     """Take everything back: a job that cannot or must not run holds nothing."""
-    removal.everything(observed, draft)
-    if draft.deletions:
+    left = removal.everything(observed, draft)
+    if left:
         draft.again(_RETRY_REMOVAL)
     draft.fields["reserveTime"] = None
     if draft.reason(ConditionType.PODS_READY):
         draft.set(ConditionType.PODS_READY, FALSE, Reason.NOT_RUNNING)
         draft.set(ConditionType.WINDOWS_ENFORCED, FALSE, Reason.NOT_RUNNING)
+    return left

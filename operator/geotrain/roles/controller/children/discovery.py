@@ -45,11 +45,10 @@ def _slice(gang: Gang, family: str, number: int, members: Iterable[tuple[int, st
         "kubernetes.io/service-name": gang.name,
         "endpointslice.kubernetes.io/managed-by": "controller.geotrain.io",
     }
-    name = f"{gang.name}-geotrain" + (f"-{number}" if number else "")
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": gang.metadata(name, **extra),
+        "metadata": gang.metadata(slice_name(gang.name, number), **extra),
         "addressType": family,
         "ports": [
             {"name": "master", "port": labels.PORT_MASTER, "protocol": "TCP"},
@@ -64,6 +63,17 @@ def _slice(gang: Gang, family: str, number: int, members: Iterable[tuple[int, st
             for rank, address in members
         ],
     }
+
+
+def slice_names(gang: Gang) -> tuple[str, ...]:
+    """The names of as many slices as the ranks may need: a part more where two families are."""
+    most = 1 if gang.plan.ranks <= 1 else -(-gang.plan.ranks // _SLICE) + 1
+    return tuple(slice_name(gang.name, number) for number in range(most))
+
+
+def slice_name(job: str, number: int) -> str:
+    """An EndpointSlice of the job's Service, counted from 0."""
+    return f"{job}-geotrain" + (f"-{number}" if number else "")
 
 
 def _chunks(members: list[tuple[int, str]]) -> Iterable[list[tuple[int, str]]]:

@@ -74,6 +74,7 @@ class Gang:
                 labels.MANAGED_BY: labels.MANAGED_BY_VALUE,
                 labels.JOB: self.name,
                 labels.JOB_UID: self.job.metadata.uid,
+                labels.NAMESPACE: self.namespace,
                 labels.REVISION: self.planned.revision,
                 **extra,
             },
@@ -82,7 +83,7 @@ class Gang:
 
 def config_name(job: str, data_center: str) -> str:
     """The ConfigMap of a job's part; named for the data centre, as a cluster may hold several."""
-    return f"{job}-geotrain-{data_center}"
+    return f"{job}-geotrain.{data_center}"
 
 
 def owner(job: GeoTrainingJob) -> dict[str, Any]:

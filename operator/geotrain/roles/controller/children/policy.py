@@ -19,7 +19,7 @@ def network_policy(gang: Gang, addresses: Mapping[int, str]) -> Manifest:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": gang.metadata(f"{gang.name}-geotrain"),
+        "metadata": gang.metadata(policy_name(gang.name)),
         "spec": {
             "podSelector": {"matchLabels": own},
             "policyTypes": ["Ingress"],
@@ -29,6 +29,11 @@ def network_policy(gang: Gang, addresses: Mapping[int, str]) -> Manifest:
             ],
         },
     }
+
+
+def policy_name(job: str) -> str:
+    """The NetworkPolicy of a job's pods; a pool of the job's name has another."""
+    return f"{job}-ranks"
 
 
 def _alone(address: str) -> str:

@@ -11,12 +11,22 @@ def bandwidth_schedules(gang: Gang) -> tuple[Manifest, ...]:
 
 
 def _schedule(gang: Gang, data_center: str) -> Manifest:
-    meta = gang.metadata(f"{gang.name}-{data_center}")
+    meta = gang.metadata(schedule_name(gang.name, data_center))
     return {
         "apiVersion": labels.API_VERSION,
         "kind": "BandwidthSchedule",
-        "metadata": {**meta, "ownerReferences": [owner(gang.job)]},
+        "metadata": {
+            **meta,
+            "ownerReferences": [owner(gang.job)],
+            # What it reserves is given back by us alone, when the job's last pod has gone.
+            "finalizers": [labels.FINALIZER],
+        },
         "spec": convert.bandwidth_schedule(
             gang.plan, data_center, gang.name, gang.planned.revision
         ),
     }
+
+
+def schedule_name(job: str, data_center: str) -> str:
+    """The BandwidthSchedule of a job's part."""
+    return f"{job}.{data_center}"
