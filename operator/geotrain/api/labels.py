@@ -6,7 +6,7 @@ GROUP: Final = "geotrain.io"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
-# On nodes: which data centre a node belongs to.
+# On nodes: which data centre a node belongs to; on what a job has for one of them: which that is.
 DATA_CENTER: Final = "topology.geotrain.io/datacenter"
 
 # On what geotrain creates in members.

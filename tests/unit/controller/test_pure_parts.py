@@ -249,6 +249,9 @@ def test_only_the_jobs_own_ranks_may_talk_to_it():
         ({"a": "12"}, {"a": ["1", "2"]}, False),
         ({"a": 1}, {"a": {}}, False),
         ({}, {"a": None}, False),
+        ({"a": None}, {"a": [], "b": {}}, True),  # API servers leave out what is empty
+        ({"a": [1]}, {"a": []}, False),
+        ({"a": {"b": 1}}, {"a": {}}, True),
     ],
 )
 def test_what_is_there_already_is_not_written_again(observed, wanted, holds):

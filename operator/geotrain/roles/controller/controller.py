@@ -27,7 +27,15 @@ from geotrain.api.objects import (
 )
 from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import DataCenter, WanLink
-from geotrain.errors import ClusterError, Forbidden, InputError, Invalid, NotFound, Unreachable
+from geotrain.errors import (
+    ClusterError,
+    Forbidden,
+    InputError,
+    Invalid,
+    NameTaken,
+    NotFound,
+    Unreachable,
+)
 from geotrain.roles.controller import datacenters, links, pools, reconcile
 from geotrain.roles.controller.apply import Applier, Target
 from geotrain.roles.controller.decision import HUB, Decision, Reference
@@ -143,6 +151,13 @@ class Controller:
     async def look(self, key: Key) -> Seconds | None:
         """Reconcile one object; returns after how long to look again, None to wait for a change."""
         try:
+            return await self._look(key)
+        except NameTaken as error:  # by what was not followed; known now, and told of at once
+            _log.info("%s: %s", key, error)
+            return await self._look(key)
+
+    async def _look(self, key: Key) -> Seconds | None:
+        try:
             manifest = await self._hub.get(key.resource, key.namespace, key.name)
         except NotFound:
             await self._forget(key)
@@ -158,7 +173,10 @@ class Controller:
             await self._sweep_schedules(key)
 
     async def _sweep_schedules(self, key: Key, uid: str = "") -> None:
-        """Let go what jobs of that name reserved that are gone; ``uid`` is of the present one."""
+        """Let go what jobs of that name reserved that are gone; ``uid`` is of the present one.
+
+        The garbage collector has marked it for deletion, since it is owned by its job.
+        """
         site = self.members.hub_site
         if site is None:
             return
@@ -166,6 +184,7 @@ class Controller:
             Reference.of(HUB, each)
             for each in site.mirror.objects(BANDWIDTH_SCHEDULES)
             if owner(each) not in ("", uid)
+            and "deletionTimestamp" in each["metadata"]
             and each["metadata"]["namespace"] == key.namespace
             and each["metadata"]["labels"][labels.JOB] == key.name
         )

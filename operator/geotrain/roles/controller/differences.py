@@ -35,11 +35,15 @@ def difference(seen: Manifest, wanted: Manifest) -> dict[str, Any] | None:
 def contains(observed: Any, wanted: Any) -> bool:
     """Whether all that is wanted is there; what others added besides does not matter.
 
-    Lists are compared whole, so that an added rule or endpoint is noticed.
+    Lists are compared whole, so that an added rule or endpoint is noticed. What is wanted empty is
+    there where nothing is, for API servers leave out what is empty.
     """
+    if wanted in ([], {}) and observed is None:
+        return True
     if isinstance(wanted, Mapping):
         return isinstance(observed, Mapping) and all(
-            key in observed and contains(observed[key], value) for key, value in wanted.items()
+            (key in observed or value in ([], {})) and contains(observed.get(key), value)
+            for key, value in wanted.items()
         )
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
         return (
@@ -59,7 +63,7 @@ def _over(seen: Manifest, wanted: Manifest) -> dict[str, Any]:
         if isinstance(value, Mapping) and isinstance(held, Mapping):
             if inner := _over(held, value):
                 changes[key] = inner
-        elif key not in seen or not contains(held, value):
+        elif not contains({key: held} if key in seen else {}, {key: value}):
             changes[key] = value
     return changes
 

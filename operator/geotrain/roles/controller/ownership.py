@@ -25,12 +25,12 @@ _MOST_TOLD: Final = 3
 # What follows the job's or pool's name, by kind, and what followed it before 0.1: a '-' before the
 # data centre's name, and "-geotrain" for the policy.
 _OF_JOB: Final = {
-    "Pod": re.compile(r"-r\d+"),
+    "Pod": re.compile(r"-r(?P<rank>\d+)"),
     "Service": re.compile(r""),
-    "EndpointSlice": re.compile(r"-geotrain(-\d+)?"),
+    "EndpointSlice": re.compile(r"-geotrain(-v6)?(-\d+)?"),
     "NetworkPolicy": re.compile(r"-(ranks|geotrain)"),
-    "ConfigMap": re.compile(r"-geotrain[-.][-a-z0-9]+"),
-    "BandwidthSchedule": re.compile(r"[-.][-a-z0-9]+"),
+    "ConfigMap": re.compile(r"-geotrain(\.(?P<center>[-a-z0-9]+)|-[-a-z0-9]+)"),
+    "BandwidthSchedule": re.compile(r"\.(?P<center>[-a-z0-9]+)|-[-a-z0-9]+"),
 }
 _OF_POOL: Final = {
     "Pod": re.compile(r"-([-a-z0-9]+-\d+|router-[-a-z0-9]+)"),
@@ -91,7 +91,15 @@ def owner(manifest: Manifest) -> str:
     suffix = suffixes.get(manifest["kind"])
     if suffix is None or not meta["name"].startswith(name):
         return ""
-    return str(uid) if suffix.fullmatch(meta["name"], len(name)) else ""
+    fits = suffix.fullmatch(meta["name"], len(name))
+    return str(uid) if fits and _agrees(fits, tags) else ""
+
+
+def _agrees(name: re.Match[str], tags: Mapping[str, str]) -> bool:
+    """Whether rank and data centre in a name are those that the labels tell of."""
+    parts = name.groupdict()
+    rank, center = parts.get("rank"), parts.get("center")
+    return tags.get(labels.RANK, rank) == rank and tags.get(labels.DATA_CENTER, center) == center
 
 
 def whose(manifest: Manifest) -> str:
@@ -108,5 +116,5 @@ def told(taken: Sequence[Taken], subject: str) -> str:
     """What a condition says: the first names, and what to do. ``subject`` is "job" or "pool"."""
     shown = "; ".join(each.sentence for each in taken[:_MOST_TOLD])
     more = f"; and {len(taken) - _MOST_TOLD} more" if len(taken) > _MOST_TOLD else ""
-    what = "them" if len(taken) > 1 else "it"
-    return f"{shown}{more}; rename the {subject} or remove {what}: geotrain leaves {what} alone"
+    what = "those objects" if len(taken) > 1 else "that object"
+    return f"{shown}{more}; rename the {subject} or remove {what}, which geotrain leaves alone"

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Final
 
+from geotrain.api import labels
 from geotrain.model.workload import Profile
 from geotrain.planning.schedule.actions import write_order
 from geotrain.roles.controller.children.gang import Gang, config_name, owner
@@ -19,7 +20,9 @@ def config_map(gang: Gang, data_center: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": gang.metadata(config_name(gang.name, data_center)),
+        "metadata": gang.metadata(
+            config_name(gang.name, data_center), **{labels.DATA_CENTER: data_center}
+        ),
         "data": {
             "schedule.csv": write_order(gang.plan.order),
             "profile.json": _text(profile_document(_profile(gang, data_center))),

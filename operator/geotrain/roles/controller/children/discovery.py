@@ -1,6 +1,5 @@
 """How ranks find each other: a headless Service and endpoints of all ranks, in every member."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -9,6 +8,8 @@ from geotrain.roles.controller.children.gang import Gang
 from geotrain.roles.controller.decision import Manifest
 
 _SLICE: Final = 500  # endpoints; the API allows 1,000
+_IPV4: Final = "IPv4"
+_IPV6: Final = "IPv6"
 
 
 def service(gang: Gang) -> Manifest:
@@ -29,15 +30,31 @@ def service(gang: Gang) -> Manifest:
 
 
 def endpoint_slices(gang: Gang, addresses: Mapping[int, str]) -> Iterable[Manifest]:
-    """The ranks whose address is known, local and remote ones alike, a family at a time."""
-    families: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    """All ranks, local and remote ones alike; whose address is not known yet is left out.
+
+    A slice holds addresses of one family and the same ranks all its life. Those of IPv4 are made
+    before there are addresses, so that a name that is taken is seen before the first pod is made.
+    """
+    parts: dict[tuple[str, int], list[tuple[int, str]]] = {
+        (_IPV4, number): [] for number in range(_parts(gang))
+    }
     for rank, address in sorted(addresses.items()):
-        families["IPv6" if ":" in address else "IPv4"].append((rank, address))
-    number = 0
-    for family, members in sorted(families.items()):
-        for part in _chunks(members):
-            yield _slice(gang, family, number, part)
-            number += 1
+        part = _IPV6 if ":" in address else _IPV4, rank // _SLICE
+        parts.setdefault(part, []).append((rank, address))
+    for (family, number), members in sorted(parts.items()):
+        yield _slice(gang, family, number, members)
+
+
+def slice_names(gang: Gang) -> tuple[str, ...]:
+    """The names of all slices that the gang may have."""
+    families = (_IPV4, _IPV6)
+    return tuple(slice_name(gang.name, f, n) for f in families for n in range(_parts(gang)))
+
+
+def slice_name(job: str, family: str, number: int) -> str:
+    """An EndpointSlice of the job's Service, counted from 0 in its family."""
+    name = f"{job}-geotrain" if family == _IPV4 else f"{job}-geotrain-v6"
+    return f"{name}-{number}" if number else name
 
 
 def _slice(gang: Gang, family: str, number: int, members: Iterable[tuple[int, str]]) -> Manifest:
@@ -48,7 +65,7 @@ def _slice(gang: Gang, family: str, number: int, members: Iterable[tuple[int, st
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": gang.metadata(slice_name(gang.name, number), **extra),
+        "metadata": gang.metadata(slice_name(gang.name, family, number), **extra),
         "addressType": family,
         "ports": [
             {"name": "master", "port": labels.PORT_MASTER, "protocol": "TCP"},
@@ -65,16 +82,5 @@ def _slice(gang: Gang, family: str, number: int, members: Iterable[tuple[int, st
     }
 
 
-def slice_names(gang: Gang) -> tuple[str, ...]:
-    """The names of as many slices as the ranks may need: a part more where two families are."""
-    most = 1 if gang.plan.ranks <= 1 else -(-gang.plan.ranks // _SLICE) + 1
-    return tuple(slice_name(gang.name, number) for number in range(most))
-
-
-def slice_name(job: str, number: int) -> str:
-    """An EndpointSlice of the job's Service, counted from 0."""
-    return f"{job}-geotrain" + (f"-{number}" if number else "")
-
-
-def _chunks(members: list[tuple[int, str]]) -> Iterable[list[tuple[int, str]]]:
-    return (members[start : start + _SLICE] for start in range(0, len(members), _SLICE))
+def _parts(gang: Gang) -> int:
+    return -(-gang.plan.ranks // _SLICE)

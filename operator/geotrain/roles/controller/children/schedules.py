@@ -11,7 +11,8 @@ def bandwidth_schedules(gang: Gang) -> tuple[Manifest, ...]:
 
 
 def _schedule(gang: Gang, data_center: str) -> Manifest:
-    meta = gang.metadata(schedule_name(gang.name, data_center))
+    name = schedule_name(gang.name, data_center)
+    meta = gang.metadata(name, **{labels.DATA_CENTER: data_center})
     return {
         "apiVersion": labels.API_VERSION,
         "kind": "BandwidthSchedule",
