@@ -84,11 +84,15 @@ def job(name: str = "gpt", **spec: Any) -> Object:
 
 
 class Kubelets:
-    """Binds pods without gates where GPUs are free and lets them run, as kubelets would."""
+    """Binds pods without gates where GPUs are free and lets them run, as kubelets would.
+
+    Pods that are deleted go at once, but for those whose names are in ``lingering``.
+    """
 
     def __init__(self, clusters: dict[str, FakeCluster]) -> None:
         self.clusters = clusters
         self.binding = True
+        self.lingering: set[str] = set()
         self._addresses = 0
 
     def work(self) -> None:
@@ -99,7 +103,8 @@ class Kubelets:
     def _one(self, name: str, cluster: FakeCluster, pod: Object) -> None:
         meta, spec = pod["metadata"], pod["spec"]
         if "deletionTimestamp" in meta:
-            cluster.vanish(PODS, meta["namespace"], meta["name"])
+            if meta["name"] not in self.lingering:
+                cluster.vanish(PODS, meta["namespace"], meta["name"])
         elif self.binding and not spec.get("schedulingGates") and "nodeName" not in spec:
             self._addresses += 1
             pod["spec"]["nodeName"] = f"{name}-node"
@@ -225,6 +230,17 @@ class World:
                     self.clusters[name].put(
                         {**found, "status": {**found["status"], "phase": phase}}
                     )
+
+    async def reserved(self) -> dict[str, str]:
+        """What jobs hold of each link, by the links' own statuses; links without are left out."""
+        names = [each["metadata"]["name"] for each in self.hub.everything(WAN_LINKS)]
+        for name in names:
+            await self.look(Key(WAN_LINKS, "", name))
+        return {
+            f"{each['job']} of {link['metadata']['name']}": each["rate"]
+            for link in self.hub.everything(WAN_LINKS)
+            for each in link.get("status", {}).get("reserved", ())
+        }
 
     def leftovers(self, center: str) -> list[str]:
         """What geotrain made in a cluster and is still there."""
