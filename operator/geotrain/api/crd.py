@@ -2,7 +2,8 @@
 
 A field, its rule and its explanation are written once, in the model; the CRDs, the chart's copy
 of them and the reference pages are made from that. The chart's copy of the scheduler's
-configuration is made here too. ``--check`` writes nothing and fails on any difference.
+configuration and its admission policy for templates are made here too. ``--check`` writes nothing
+and fails on any difference.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from geotrain.api import reference
+from geotrain.api import admission, reference
 from geotrain.api.labels import GROUP, VERSION
 from geotrain.api.schema import Schema, structural
 from geotrain.api.v1alpha1 import KINDS
@@ -21,6 +22,7 @@ from geotrain.api.v1alpha1.fields import RULES
 from geotrain.api.v1alpha1.resource import Column, Resource
 
 HEADER = "# Generated from operator/geotrain/api/v1alpha1 by `make crds`; do not edit.\n"
+POLICY_HEADER = "# Generated from operator/geotrain/api/admission.py by `make crds`; do not edit.\n"
 
 
 def definition(kind: type[Resource]) -> dict[str, Any]:
@@ -90,7 +92,10 @@ def generated() -> dict[str, dict[str, str]]:
     return {
         "crds": documents(),
         "charts/geotrain/crds": documents(),
-        "charts/geotrain/files": {configuration.name: configuration.read_text(encoding="utf-8")},
+        "charts/geotrain/files": {
+            configuration.name: configuration.read_text(encoding="utf-8"),
+            "template-policy.yaml": POLICY_HEADER + _yaml(admission.template_policy()),
+        },
         "docs/reference": reference.pages(root_schema),
     }
 
@@ -151,6 +156,15 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Text of several lines as a block, so that it can be read."""
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _yaml(document: dict[str, Any]) -> str:
