@@ -35,6 +35,7 @@ PROGRAMS_FOLDER = Path("~/.cache/geotrain/bin")
 NEEDED = ("etcd", "kube-apiserver", "kubectl")
 KWOK_STAGES = Path(__file__).with_name("kwok-stages.yaml")
 
+_CONTROLLER_MANAGER = "system:kube-controller-manager"
 ADMIN_TOKEN = "admin-token"  # the server listens on loopback for the length of a test
 READY_TIMEOUT = 90.0  # seconds; 4 are usual, more when the cores are shared
 STOP_TIMEOUT = 10.0  # seconds between asking a program to end and killing it
@@ -91,6 +92,7 @@ class ControlPlane:
             An empty mapping starts kwok without nodes; None starts no kwok.
         users: further users, name to groups; ``kubeconfig_of(name)`` logs in as one. The admin is
             in system:masters, which bypasses both RBAC and API priority and fairness.
+        audit_policy: an audit Policy as text; ``audit_log`` then gives what was logged by it.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class ControlPlane:
         scheduler: str | Mapping[str, Any] | None = None,
         nodes: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] | None = None,
         users: Mapping[str, Sequence[str]] | None = None,
+        audit_policy: str = "",
     ) -> None:
         self.directory = directory
         self.token = ADMIN_TOKEN
@@ -108,7 +111,8 @@ class ControlPlane:
         self._controller_manager = controller_manager
         self._scheduler = yaml.safe_load(scheduler) if isinstance(scheduler, str) else scheduler
         self._nodes = nodes
-        self._users = dict(users or {})
+        self._users = {**(users or {}), _CONTROLLER_MANAGER: ()}
+        self._audit_policy = audit_policy
         self._programs = find_programs(*self._needed())
         self._commands: dict[str, list[str]] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -204,9 +208,21 @@ class ControlPlane:
         }
         self.kubectl("create", "-f", "-", stdin=json.dumps(node))
 
+    def audit_log(self) -> str:
+        """What the API server logged by its audit policy, a JSON object a line."""
+        path = self.directory / "audit.log"
+        return path.read_text() if path.exists() else ""
+
+    def service_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig for a service account, with a token of an hour."""
+        token = self.kubectl("create", "token", name, "-n", namespace, "--duration=1h").strip()
+        path = self.directory / f"kubeconfig-{namespace}-{name}"
+        self._write_kubeconfig(path, name, token)
+        return path
+
     def kubeconfig_of(self, user: str) -> Path:
         """A kubeconfig for one of ``users``; its token is the user's name with ``-token``."""
-        path = self.directory / f"kubeconfig-{user}"
+        path = self._kubeconfig_path(user)
         self._write_kubeconfig(path, user)
         return path
 
@@ -246,6 +262,7 @@ class ControlPlane:
             self._launch(program)
         self._await_ready()
         self._write_kubeconfig(self.kubeconfig, "admin")
+        self.kubeconfig_of(_CONTROLLER_MANAGER)
         for program in self._commands.keys() - {"etcd", "kube-apiserver"}:
             self._launch(program)
         for name, (labels, resources) in (self._nodes or {}).items():
@@ -265,12 +282,13 @@ class ControlPlane:
         self._commands = {"etcd": self._etcd_arguments(), "kube-apiserver": self._api_arguments()}
         if self._controller_manager:
             self._commands["kube-controller-manager"] = [
-                f"--kubeconfig={self.kubeconfig}",
+                # As in a real cluster: each controller is a service account of kube-system.
+                f"--kubeconfig={self._kubeconfig_path(_CONTROLLER_MANAGER)}",
+                "--use-service-account-credentials=true",
                 "--bind-address=127.0.0.1",
                 f"--secure-port={self._spare[0]}",
                 f"--service-account-private-key-file={self.directory / 'sa.key'}",
                 "--leader-elect=false",
-                "--use-service-account-credentials=false",
                 "--controllers=*,-node-ipam-controller",
                 "--node-monitor-grace-period=3600s",  # nobody sends heartbeats
             ]
@@ -318,7 +336,16 @@ class ControlPlane:
             "--endpoint-reconciler-type=none",
             # Nobody would create service accounts' tokens or lift the new nodes' taints.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            *self._audit_arguments(),
         ]
+
+    def _audit_arguments(self) -> list[str]:
+        if not self._audit_policy:
+            return []
+        policy = self.directory / "audit-policy.yaml"
+        policy.write_text(self._audit_policy)
+        log = self.directory / "audit.log"
+        return [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
 
     def _write_scheduler_configuration(self) -> Path:
         configuration = {
@@ -336,7 +363,10 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(configuration))
         return path
 
-    def _write_kubeconfig(self, path: Path, user: str) -> None:
+    def _kubeconfig_path(self, user: str) -> Path:
+        return self.directory / f"kubeconfig-{user}"
+
+    def _write_kubeconfig(self, path: Path, user: str, token: str = "") -> None:
         authority = base64.b64encode(self.certificate.read_bytes()).decode()
         cluster = {"server": self.url, "certificate-authority-data": authority}
         document = {
@@ -345,7 +375,7 @@ class ControlPlane:
             "current-context": "test",
             "clusters": [{"name": "test", "cluster": cluster}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
-            "users": [{"name": user, "user": {"token": f"{user}-token"}}],
+            "users": [{"name": user, "user": {"token": token or f"{user}-token"}}],
         }
         path.write_text(yaml.safe_dump(document))
 

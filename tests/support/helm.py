@@ -27,16 +27,19 @@ def helm(*arguments: str) -> str:
     return done.stdout
 
 
-def template(*values: str, namespace: str = "geotrain-system") -> str:
+def template(*values: str, namespace: str = "geotrain-system", kubernetes: str = KUBERNETES) -> str:
     """The chart as YAML text, with ``--set`` for each of ``values``."""
     sets = [part for value in values for part in ("--set", value)]
-    place = ("--namespace", namespace, "--kube-version", KUBERNETES)
+    place = ("--namespace", namespace, "--kube-version", kubernetes)
     return helm("template", "geotrain", str(CHART), *place, *sets)
 
 
-def render(*values: str, namespace: str = "geotrain-system") -> list[dict[str, Any]]:
+def render(
+    *values: str, namespace: str = "geotrain-system", kubernetes: str = KUBERNETES
+) -> list[dict[str, Any]]:
     """The chart's objects."""
-    return [o for o in yaml.safe_load_all(template(*values, namespace=namespace)) if o]
+    text = template(*values, namespace=namespace, kubernetes=kubernetes)
+    return [o for o in yaml.safe_load_all(text) if o]
 
 
 def render_or_skip(*values: str) -> Sequence[dict[str, Any]]:

@@ -47,33 +47,33 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{/* What the controller reads and writes wherever it places jobs or runs a router. */}}
+{{/*
+What the controller reads wherever jobs or routers run, and writes where jobs are placed. Each verb is
+one that it uses: tests compare these rules with the audit logs of API servers.
+*/}}
 {{- define "geotrain.memberRules" -}}
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [get, list, watch]
-- apiGroups: [""] # a job's namespace is made in each member that runs a part of it
-  resources: [namespaces]
-  verbs: [get, list, watch, create]
-- apiGroups: [""]
-  resources: [pods, services, configmaps]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [""] # the sidecars' status, and nothing that writes
-  resources: [pods/proxy]
-  verbs: [get]
-- apiGroups: [discovery.k8s.io]
-  resources: [endpointslices]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [networking.k8s.io]
-  resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [apps] # routers, and whether the scheduler is ready
-  resources: [deployments]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [list, watch]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
-  verbs: [get, list]
-- apiGroups: ["", events.k8s.io]
-  resources: [events]
-  verbs: [get, list, watch, create, patch]
+  verbs: [list]
+- apiGroups: [""] # the sidecars' status and the router's counts, and nothing that writes
+  resources: [pods/proxy]
+  verbs: [get]
+- apiGroups: [apps] # whether the scheduler is ready
+  resources: [deployments]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, patch{{ if .places }}, create, delete{{ end }}]
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [list, watch, create, patch, delete]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list, watch{{ if .places }}, create, patch, delete{{ end }}]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [list, watch{{ if .places }}, create, patch, delete{{ end }}]
 {{- end }}

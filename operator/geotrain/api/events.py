@@ -32,6 +32,7 @@ _WARNINGS = frozenset(
         Reason.MEMBER_UNREACHABLE,
         Reason.MEMBER_REFUSED,
         Reason.NAME_TAKEN,
+        Reason.POD_SECURITY_REFUSED,
         Reason.GANG_RESTARTING,
         Reason.WINDOWS_MISSED,
         Reason.NOT_INTERCEPTED,

@@ -79,11 +79,16 @@ class Reason(_Explained):
         "Not all pods ran within reserveTimeout; everything was taken back",
     )
     MEMBER_UNREACHABLE = "MemberUnreachable", "A member that the job needs does not answer"
-    MEMBER_REFUSED = "MemberRefused", "A member's API server refused an object of the job"
+    MEMBER_REFUSED = "MemberRefused", "A member's API server refused an object of the job or pool"
     NAME_TAKEN = (
         "NameTaken",
         "An object that is not the job's or pool's own has a name that it needs; it is left alone."
         " Rename the job or pool, or remove that object",
+    )
+    POD_SECURITY_REFUSED = (
+        "PodSecurityRefused",
+        "The Pod Security level of a namespace does not allow the pods; the message says which"
+        " namespace, which level, and what to do",
     )
     NOT_PLANNED = "NotPlanned", "There is no plan yet"
     PODS_STARTING = "PodsStarting", "Pods are bound and are starting"

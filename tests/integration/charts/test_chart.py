@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.testbed import rights
 from support import helm, schemas
 from support.controlplane import ControlPlane, ProgramsMissingError, find_programs, free_ports
 
@@ -157,6 +158,8 @@ class TestRendering:
             ("image.pullPolicy=Sometimes", "pullPolicy"),
             ("image.repository=", "minLength"),
             ("hub.secretNamespaces[0]=Team_A", "pattern"),
+            ("admission.enabled=perhaps", "admission/enabled"),
+            ("admission.accounts[0]=o'brien", "pattern"),
         ],
     )
     def test_a_wrong_value_is_refused(self, value: str, message: str) -> None:
@@ -169,6 +172,43 @@ class TestRendering:
             assert step in notes
 
 
+def test_no_role_has_a_wildcard_or_reaches_all_secrets() -> None:
+    for values in (BOTH, HUB, MEMBER):
+        assert rights.wildcards(helm.render(*values)) == []
+
+
+def test_a_hub_that_is_no_data_center_places_no_pods() -> None:
+    grants = {str(each) for each in rights.granted(helm.render(*HUB, "member.enabled=false"))}
+    assert "ClusterRole geotrain-controller: list pods" in grants
+    assert "ClusterRole geotrain-controller: create pods" not in grants
+    assert rights.granted(helm.render(*HUB, "member.enabled=false")) < rights.granted(
+        helm.render(*BOTH)
+    )
+
+
+@pytest.mark.parametrize("minor", range(33, 38))
+def test_every_supported_kubernetes_has_the_policies(minor: int) -> None:
+    """ValidatingAdmissionPolicy is v1 since Kubernetes 1.30."""
+    objects = helm.render(*BOTH, kubernetes=f"1.{minor}.0")
+    policies = [o for o in objects if o["kind"].startswith("ValidatingAdmissionPolicy")]
+    assert {o["apiVersion"] for o in policies} == {"admissionregistration.k8s.io/v1"}
+    assert names(policies, "ValidatingAdmissionPolicy") == {"geotrain-templates", "geotrain-pods"}
+    bindings = [o for o in policies if o["kind"].endswith("Binding")]
+    assert [o["spec"]["validationActions"] for o in bindings] == [["Deny"]] * 2
+
+
+def test_policies_can_be_left_out_and_other_accounts_be_let_in() -> None:
+    off = helm.render(*BOTH, "admission.enabled=false")
+    assert not [o for o in off if o["kind"].startswith("ValidatingAdmissionPolicy")]
+    assert names(helm.render(*MEMBER), "ValidatingAdmissionPolicy") == {"geotrain-pods"}
+    policy = one(
+        helm.render(*MEMBER, "admission.accounts[0]=hub@example.com"),
+        "ValidatingAdmissionPolicy",
+        "geotrain-pods",
+    )
+    assert "'hub@example.com'" in json.dumps(policy["spec"]["variables"])
+
+
 ALLOWED = [
     ("geotrain-member", "create pods -n team-a"),
     ("geotrain-member", "delete pods -n team-a"),
@@ -176,14 +216,12 @@ ALLOWED = [
     ("geotrain-member", "list nodes"),
     ("geotrain-member", "patch endpointslices.discovery.k8s.io -n team-a"),
     ("geotrain-member", "create networkpolicies.networking.k8s.io -n team-a"),
-    ("geotrain-member", "create namespaces"),
-    ("geotrain-member", "get priorityclasses.scheduling.k8s.io"),
+    ("geotrain-member", "list priorityclasses.scheduling.k8s.io"),
     ("geotrain-controller", "patch geotrainingjobs.geotrain.io/status -n team-a"),
     ("geotrain-controller", "create bandwidthschedules.geotrain.io -n team-a"),
     ("geotrain-controller", "create deployments.apps -n team-a"),
     ("geotrain-controller", f"get secrets -n {NAMESPACE}"),
     ("geotrain-controller", "get secrets -n vault"),
-    ("geotrain-controller", f"create leases.coordination.k8s.io -n {NAMESPACE}"),
     ("geotrain-scheduler", "create pods/binding -n team-a"),
     ("geotrain-scheduler", "list nodes"),
     (
@@ -197,13 +235,19 @@ DENIED = [
     ("geotrain-member", "create pods/exec -n team-a"),
     ("geotrain-member", "delete nodes"),
     ("geotrain-member", "patch nodes"),
+    ("geotrain-member", "create namespaces"),
     ("geotrain-member", "delete namespaces"),
+    ("geotrain-member", "create deployments.apps -n team-a"),
+    ("geotrain-member", "create events -n team-a"),
     ("geotrain-member", "create clusterrolebindings.rbac.authorization.k8s.io"),
     ("geotrain-member", "get geotrainingjobs.geotrain.io -n team-a"),
     ("geotrain-controller", "get secrets -n team-a"),
     ("geotrain-controller", f"list secrets -n {NAMESPACE}"),
     ("geotrain-controller", "create geotrainingjobs.geotrain.io -n team-a"),
     ("geotrain-controller", "delete datacenters.geotrain.io"),
+    ("geotrain-controller", "patch datacenters.geotrain.io"),
+    ("geotrain-controller", "create namespaces"),
+    ("geotrain-controller", f"create leases.coordination.k8s.io -n {NAMESPACE}"),
     ("geotrain-controller", "create pods/exec -n team-a"),
     ("geotrain-scheduler", f"update leases.coordination.k8s.io/other -n {NAMESPACE}"),
     ("geotrain-scheduler", "get secrets -n team-a"),

@@ -128,6 +128,20 @@ def test_the_router_understands_what_it_is_told():
     assert container["args"] == ["router"]
 
 
+def test_the_router_fits_the_restricted_standard():
+    pod = pool_children.router_deployment(parts())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [list(volume) for volume in pod["volumes"]] == [["name", "configMap"]]
+
+
 def test_without_a_model_the_pools_name_is_the_models():
     made = parts(model=None, profileRef={"name": "p"}, decode=None)
     (container,) = pool_children.router_deployment(made)["spec"]["template"]["spec"]["containers"]

@@ -14,7 +14,7 @@ from geotrain.api.objects import (
     SERVICES,
     TRAINING_JOBS,
 )
-from geotrain.errors import Unreachable
+from geotrain.errors import Forbidden, Unreachable
 from geotrain.roles.controller.controller import Key
 from support import manifests
 from support.world import CENTERS, World, job
@@ -158,6 +158,18 @@ async def test_a_router_that_does_not_answer_costs_nothing_but_its_counts(servin
     await serving.drain()
     await serving.later(6, POOL)
     assert condition(serving, "Serving")[:2] == ("False", "RouterNotReady")
+
+
+async def test_a_member_that_refuses_workers_is_a_condition_and_the_rest_goes_on(serving):
+    for pod in workers(serving):
+        home = next(n for n in CENTERS if pod["metadata"]["name"] in serving.pods(n))
+        serving.clusters[home].vanish(PODS, "team-a", pod["metadata"]["name"])
+    await serving.drain()
+    serving.clusters["dc-east"].fail_next("create", Forbidden("exceeded quota: gpus"))
+    await serving.look(POOL)
+    assert condition(serving, "Serving") == ("False", "MemberRefused", "exceeded quota: gpus")
+    await serving.settle(POOL)
+    assert condition(serving, "Serving")[:2] == ("True", "WorkersReady")
 
 
 async def test_a_restarted_controller_changes_nothing(serving):

@@ -54,6 +54,32 @@ def test_a_running_gang_gets_a_worker_beside_every_rank(world):
     assert condition(world, "Bound") == ("True", "JobBound")
 
 
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        (
+            [
+                {"type": "Progressing", "status": "True"},
+                {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"},
+            ],
+            "exceeded quota: pods",
+        ),
+        (
+            [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}],
+            "FailedCreate",
+        ),
+        ([{"type": "ReplicaFailure", "status": "False"}], "chat-router has no ready pod"),
+        ([], "chat-router has no ready pod"),
+    ],
+)
+def test_a_router_that_gets_no_pod_is_told_with_the_reason(world, conditions, message):
+    step(world)
+    world.objects[HUB, "Deployment", "chat-router"]["status"] = {"conditions": conditions}
+    step(world)
+    found = world.pool.status.condition("Serving")
+    assert (found.reason, found.message) == ("RouterNotReady", message)
+
+
 def test_members_hold_what_workers_need_and_the_hub_the_router(world):
     step(world)
     for center in HOMES:

@@ -178,6 +178,19 @@ async def test_a_member_that_refuses_an_object_is_a_condition(world):
     assert world.status()["phase"] == "Running"
 
 
+async def test_a_namespace_that_is_too_strict_is_a_condition_with_what_to_do(world):
+    said = 'pods "gpt-r0" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes'
+    for cluster in world.clusters.values():
+        cluster.fail_next("create", Forbidden(said))
+    world.submit(job())
+    await world.look()
+    status, reason, message = world.condition("Reserved")
+    assert (status, reason) == ("False", "PodSecurityRefused")
+    assert message.startswith('namespace team-a in dc-central enforces Pod Security "baseline"')
+    assert "pod-security.kubernetes.io/enforce=privileged" in message
+    assert "PodSecurityRefused" in world.events()
+
+
 @pytest.mark.parametrize(
     ("held", "reason", "part"),
     [

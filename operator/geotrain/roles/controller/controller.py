@@ -285,10 +285,15 @@ class Controller:
         await self._applier.apply(WAN_LINKS, manifest, decision)
         return decision.requeue_after
 
-    async def _pool(self, _: Key, manifest: Object) -> Seconds | None:
+    async def _pool(self, key: Key, manifest: Object) -> Seconds | None:
         observed = await self._pools.pool(manifest)
         decision = pools.decide(observed, self._clock.now())
-        await self._applier.apply(PREFILL_POOLS, manifest, decision)
+        try:
+            await self._applier.apply(PREFILL_POOLS, manifest, decision)
+        except (Invalid, Forbidden) as error:
+            _log.warning("%s: %s", key, error)
+            decision = pools.refused(observed, error, self._clock.now())
+            await self._applier.apply(PREFILL_POOLS, manifest, decision)
         return decision.requeue_after
 
     def _target(self, name: str) -> Target:

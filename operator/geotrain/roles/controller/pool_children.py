@@ -16,6 +16,7 @@ from geotrain.roles.controller.ownership import Need
 
 _CONFIG: Final = "geotrain-config"
 _NODE: Final = "geotrain-node"
+_USER: Final = 65532  # of geotrain's image
 _LEAVE_WITHIN: Final = 5  # seconds: a training gang may wait for the room
 
 
@@ -224,6 +225,12 @@ def router_deployment(parts: Parts) -> Manifest:
                 "spec": {
                     "automountServiceAccountToken": False,
                     "terminationGracePeriodSeconds": 30,
+                    "securityContext": {
+                        "runAsNonRoot": True,
+                        "runAsUser": _USER,
+                        "runAsGroup": _USER,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
                     "containers": [_router_container(parts)],
                     "volumes": [{"name": _CONFIG, "configMap": {"name": name}}],
                 },
@@ -323,8 +330,10 @@ def _router_container(parts: Parts) -> dict[str, Any]:
             "failureThreshold": 6,
         },
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
+        # With the pod's own: Pod Security "restricted", and a root that nobody writes to.
         "securityContext": {
             "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [{"name": _CONFIG, "mountPath": labels.CONFIG_DIRECTORY, "readOnly": True}],

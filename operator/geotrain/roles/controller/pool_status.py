@@ -49,7 +49,8 @@ def serving(
     least = max(1, observed.pool.spec.scaling.min)
     if not any(pod.ready for pod in observed.routers):
         trouble = next((pod.trouble for pod in observed.routers if pod.trouble), "")
-        message = trouble or f"{router_name(observed.pool.name)} has no ready pod"
+        message = trouble or _refused_router(observed)
+        message = message or f"{router_name(observed.pool.name)} has no ready pod"
         draft.set(ConditionType.SERVING, FALSE, Reason.ROUTER_NOT_READY, message)
     elif draft.reason(ConditionType.BOUND) != Reason.JOB_BOUND:
         draft.set(
@@ -140,6 +141,16 @@ def _tell(found: Protection, draft: Draft) -> None:
     else:
         message = f"iterations are at most {found.tolerated:.0%} longer while prefill runs"
         draft.set(kind, TRUE, Reason.WITHIN_GUARD, message)
+
+
+def _refused_router(observed: PoolObserved) -> str:
+    """Why the router's Deployment gets no pod: a quota, a policy, a Pod Security level."""
+    for manifest in observed.hub:
+        if manifest["kind"] == "Deployment":
+            for each in (manifest.get("status") or {}).get("conditions") or ():
+                if (each["type"], each["status"]) == ("ReplicaFailure", "True"):
+                    return str(each.get("message") or each.get("reason"))
+    return ""
 
 
 def _is_router_config(manifest: Mapping[str, Any], observed: PoolObserved) -> bool:

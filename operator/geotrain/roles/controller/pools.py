@@ -18,8 +18,15 @@ from geotrain.api import labels
 from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import GeoTrainingJob
+from geotrain.errors import ClusterError
 from geotrain.prefill.profile import PrefillProfile
-from geotrain.roles.controller import ownership, pool_children, pool_slots, pool_status
+from geotrain.roles.controller import (
+    ownership,
+    pool_children,
+    pool_slots,
+    pool_status,
+    refusals,
+)
 from geotrain.roles.controller.decision import HUB, Decision, Manifest, Reference
 from geotrain.roles.controller.digests import digest
 from geotrain.roles.controller.draft import Draft
@@ -48,6 +55,21 @@ def decide(observed: PoolObserved, now: Seconds) -> Decision:
     draft.finalizer = None if observed.has_finalizer else True
     _advance(observed, draft)
     draft.fields["phase"] = pool_status.phase(draft)
+    return draft.decision()
+
+
+def refused(observed: PoolObserved, error: ClusterError, now: Seconds) -> Decision:
+    """What to say when an API server does not take an object of the pool."""
+    draft = Draft(observed.pool.metadata, observed.pool.status, now)
+    job = _bind(observed, draft)
+    places = (
+        pool_slots.slots(observed.pool.spec, job, observed.ranks, observed.unseen) if job else ()
+    )
+    homes = {pool_children.worker_name(observed.pool.name, s): s.data_center for s in places}
+    told = refusals.of_pool(str(error), observed.pool.namespace, homes)
+    draft.set(ConditionType.SERVING, FALSE, *told)
+    draft.fields["phase"] = pool_status.phase(draft)
+    draft.again(_RETRY)
     return draft.decision()
 
 

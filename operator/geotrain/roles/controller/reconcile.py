@@ -16,14 +16,14 @@ controller that dies anywhere goes on where it was.
 
 from datetime import datetime
 
-from geotrain.api import convert
+from geotrain.api import convert, labels
 from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
 from geotrain.api.v1alpha1.resource import Metadata
 from geotrain.errors import ClusterError, InputError
 from geotrain.fitting import Fits
-from geotrain.roles.controller import gang, ownership, removal
+from geotrain.roles.controller import gang, ownership, refusals, removal
 from geotrain.roles.controller.decision import Decision, Manifest
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.inputs import Planned, spec_digest
@@ -81,7 +81,14 @@ def wants_plan(observed: Observed) -> bool:
 def refused(observed: Observed, error: ClusterError, now: Seconds) -> Decision:
     """What to say when a member's API server does not take an object of the job."""
     draft = Draft(observed.job.metadata, observed.job.status, now)
-    draft.set(ConditionType.RESERVED, FALSE, Reason.MEMBER_REFUSED, str(error))
+    job, plan = observed.job, observed.planned.plan if observed.planned else None
+    homes = {
+        labels.pod_name(job.name, rank): plan.data_center_of(rank)
+        for rank in range(plan.ranks if plan else 0)
+    }
+    has_sidecar = job.spec.network.enforcement == "Sidecar"
+    told = refusals.of_job(str(error), job.namespace, homes, has_sidecar=has_sidecar)
+    draft.set(ConditionType.RESERVED, FALSE, *told)
     draft.fields["phase"] = phase(draft)
     draft.again(_RETRY_REFUSED)
     return draft.decision()
