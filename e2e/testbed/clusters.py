@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from e2e.testbed import cpuwatch, docker, helpers, images, places
+from e2e.testbed import cpuwatch, docker, helpers, images, places, rights
 from e2e.testbed.config import Bed, DataCenter
-from e2e.testbed.render import kind_config, node_script
+from e2e.testbed.render import AUDIT_POLICY, kind_config, node_script
 from e2e.testbed.shell import TestbedError, await_until, console, each, run, step, succeeds
 from geotrain.api.labels import DATA_CENTER
 
@@ -120,7 +120,8 @@ def _made(dc: DataCenter) -> Path:
 
 def _birth(dc: DataCenter, node: Node, node_image: str | None) -> str:
     """Which container a cluster is, since when, at which address, and what it was made from."""
-    origin = images.digest([node_image or "", kind_config(dc), NETWORK])
+    audit = rights.audit_policy()
+    origin = images.digest([node_image or "", kind_config(dc, places.audit()), audit, NETWORK])
     return f"{node.identity} {node.address} {origin}"
 
 
@@ -135,7 +136,9 @@ def _answers(dc: DataCenter) -> bool:
 def _create(dc: DataCenter, node_image: str | None) -> None:
     _delete(dc)
     config = places.RUN / f"kind-{dc.name}.yaml"
-    config.write_text(kind_config(dc))
+    config.write_text(kind_config(dc, places.audit()))
+    places.audit().mkdir(exist_ok=True)
+    (places.audit() / AUDIT_POLICY).write_text(rights.audit_policy())
     image = [f"--image={node_image}"] if node_image else []
     run(
         *("env", f"KIND_EXPERIMENTAL_DOCKER_NETWORK={NETWORK}"),
@@ -248,7 +251,10 @@ def _description(bed: Bed, node_image: str | None, python_image: str) -> dict[st
         "scripts": images.digest(
             text
             for dc in bed.data_centers
-            for text in (kind_config(dc), node_script(bed, dc.name, dc.pod_subnet, addresses))
+            for text in (
+                kind_config(dc, places.audit()),
+                node_script(bed, dc.name, dc.pod_subnet, addresses),
+            )
         ),
         "gpus": [bed.gpu_resource, bed.gpus],
     }

@@ -18,6 +18,11 @@ def kubeconfig(name: str) -> Path:
     return RUN / f"kubeconfig-{name}"
 
 
+def audit() -> Path:
+    """The folder with the policy of the API servers' audit logs, which nodes mount."""
+    return RUN / "audit"
+
+
 def internal_kubeconfig(name: str) -> Path:
     """A kubeconfig that works in pods of every cluster: it names the node's address."""
     return RUN / f"kubeconfig-internal-{name}"

@@ -4,6 +4,7 @@ import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,6 +15,9 @@ from geotrain.units import BitsPerSecond, Bytes
 WAN_QUEUE_PACKETS = 2000  # above the packets in flight of all connections that fill the path
 FIRST_POD, LAST_POD = 2, 254  # the last byte of pods' addresses in a node's /24
 TABLE = 100  # routes of packets that come out of the WAN
+AUDIT_POLICY = "policy.yaml"  # in the folder of this machine that nodes mount
+AUDIT_LOGS = "/var/log/kubernetes/audit"  # on the node
+_AUDIT_FOLDER = "/etc/geotrain-audit"  # on the node
 
 CONTAINERD = """
 [plugins."io.containerd.cri.v1.runtime"]
@@ -22,8 +26,11 @@ CONTAINERD = """
 """
 
 
-def kind_config(dc: DataCenter) -> str:
-    """The cluster of one data centre: one node, no default pod network, quiet when idle."""
+def kind_config(dc: DataCenter, audit: Path) -> str:
+    """The cluster of one data centre: one node, no default pod network, quiet when idle.
+
+    ``audit`` is the folder of this machine that holds the policy of the API server's audit log.
+    """
     kubelet = {
         "kind": "KubeletConfiguration",
         "failCgroupV1": False,
@@ -43,6 +50,7 @@ def kind_config(dc: DataCenter) -> str:
     control_plane = {
         "kind": "ClusterConfiguration",
         "etcd": {"local": etcd},
+        "apiServer": _audited(),
         "controllerManager": quiet,
         "scheduler": quiet,
     }
@@ -73,9 +81,40 @@ def kind_config(dc: DataCenter) -> str:
             }
         ],
         "containerdConfigPatches": [CONTAINERD],
-        "nodes": [{"role": "control-plane"}],
+        "nodes": [
+            {
+                "role": "control-plane",
+                "extraMounts": [
+                    {"hostPath": str(audit), "containerPath": _AUDIT_FOLDER, "readOnly": True}
+                ],
+            }
+        ],
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+def _audited() -> dict[str, Any]:
+    """An API server that logs what geotrain's own accounts do, which is a few lines a second."""
+    arguments = {
+        "audit-policy-file": f"{_AUDIT_FOLDER}/{AUDIT_POLICY}",
+        "audit-log-path": f"{AUDIT_LOGS}/audit.log",
+        "audit-log-maxsize": "64",  # MiB
+        "audit-log-maxbackup": "1",
+    }
+    volumes = [("audit-policy", _AUDIT_FOLDER, True), ("audit-logs", AUDIT_LOGS, False)]
+    return {
+        **_extra(arguments),
+        "extraVolumes": [
+            {
+                "name": name,
+                "hostPath": path,
+                "mountPath": path,
+                "readOnly": read_only,
+                "pathType": "DirectoryOrCreate",
+            }
+            for name, path, read_only in volumes
+        ],
+    }
 
 
 def _extra(arguments: Mapping[str, str]) -> dict[str, Any]:

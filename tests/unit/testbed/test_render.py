@@ -1,12 +1,15 @@
 """What clusters and nodes are made from."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
 
 from e2e.testbed.config import load
 from e2e.testbed.render import (
+    AUDIT_LOGS,
+    AUDIT_POLICY,
     kind_config,
     node_script,
     pod_network,
@@ -15,16 +18,30 @@ from e2e.testbed.render import (
 )
 
 BED = load()
+AUDIT = Path("/home/me/.cache/geotrain/run/audit")
 ADDRESSES = {"dc-west": "172.18.0.2", "dc-central": "172.18.0.3", "dc-east": "172.18.0.4"}
 
 
 def test_each_cluster_has_its_own_subnets() -> None:
     subnets = {
-        yaml.safe_load(kind_config(dc))["networking"][which]
+        yaml.safe_load(kind_config(dc, AUDIT))["networking"][which]
         for dc in BED.data_centers
         for which in ("podSubnet", "serviceSubnet")
     }
     assert len(subnets) == 6
+
+
+def test_the_api_server_finds_its_audit_policy_and_may_write_its_log() -> None:
+    config = yaml.safe_load(kind_config(BED.data_centers[0], AUDIT))
+    (mount,) = config["nodes"][0]["extraMounts"]
+    patch = next(p for p in map(yaml.safe_load, config["kubeadmConfigPatches"]) if "etcd" in p)
+    server = patch["apiServer"]
+    arguments = {each["name"]: each["value"] for each in server["extraArgs"]}
+    inside = {each["mountPath"]: each["readOnly"] for each in server["extraVolumes"]}
+    policy, log = Path(arguments["audit-policy-file"]), Path(arguments["audit-log-path"])
+    assert (mount["hostPath"], mount["containerPath"]) == (str(AUDIT), str(policy.parent))
+    assert inside == {str(policy.parent): True, str(log.parent): False}
+    assert (str(log.parent), policy.name) == (AUDIT_LOGS, AUDIT_POLICY)
 
 
 def test_pods_get_addresses_of_their_node() -> None:
