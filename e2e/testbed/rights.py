@@ -44,9 +44,6 @@ EXEMPT: Final = {
         " it when a child with blockOwnerDeletion is made"
     ),
     ("geotrain-controller", "prefillpools/finalizers", "update"): "the same, for a pool's router",
-    ("geotrain-scheduler", "leases", "create"): (
-        "once in a cluster's life: the first scheduler after the installation makes its lease"
-    ),
 }
 """Rights that tests need not see used, by role, resource and verb, with the reason."""
 

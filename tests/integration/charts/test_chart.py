@@ -256,7 +256,7 @@ DENIED = [
 
 @pytest.fixture(scope="module")
 def server(control_plane_factory: Any) -> ControlPlane:
-    plane: ControlPlane = control_plane_factory()
+    plane: ControlPlane = control_plane_factory(audit_policy=rights.audit_policy())
     plane.apply(*schemas.crds().values())
     for namespace in (NAMESPACE, "vault", "team-a"):
         plane.kubectl("create", "namespace", namespace)
@@ -311,8 +311,18 @@ class TestOnAServer:
                 *("wait", "pod/plain", "-n", "team-a", "--for=condition=PodScheduled"),
                 "--timeout=60s",
             )
-            _await(lambda: server.get("lease", "-n", NAMESPACE)["items"])
+            _await(lambda: _lease_was_renewed(server))
         assert "forbidden" not in log.read_text()
+        calls = rights.events(server.audit_log())
+        assert rights.refused(calls) == []
+        own = {each for each in rights.granted(helm.render(*MEMBER)) if "leases" in each.resource}
+        assert {each.verb for each in own} == {"get", "update"}
+        assert own <= rights.used(calls)
+
+
+def _lease_was_renewed(server: ControlPlane) -> bool:
+    leases = server.get("lease", "-n", NAMESPACE)["items"]
+    return any(each["spec"]["acquireTime"] != each["spec"]["renewTime"] for each in leases)
 
 
 PLAIN_POD = {

@@ -249,3 +249,72 @@ def _check(clusters: Clusters) -> None:
     left = {n: [each for each in found if schedulers not in each] for n, found in unused.items()}
     assert left == {HUB: [], MEMBER: []}
     assert rights.stale_exemptions(itertools.chain.from_iterable(grants.values())) == []
+
+
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+async def test_a_namespaces_level_decides_which_pods_it_takes(clusters):
+    async with clusters.controller():
+        enforce(clusters, "baseline", MEMBER)
+        await clusters.call("POST", JOBS, training())
+        said = await _refusal(clusters, f"{JOBS}/gpt", "Reserved")
+        assert f'namespace {TEAM} in {MEMBER} enforces Pod Security "baseline"' in said
+        assert f"namespace {TEAM} pod-security.kubernetes.io/enforce=privileged" in said
+        assert "spec.network.enforcement: None" in said
+        await _change(clusters, {"network": {"enforcement": "None"}})
+        await clusters.until_phase("Running")
+
+        enforce(clusters, "restricted", HUB, MEMBER)
+        await _change(clusters, {"template": {"metadata": {"annotations": {"a/b": "c"}}}})
+        said = await _refusal(clusters, f"{JOBS}/gpt", "Reserved")
+        assert 'enforces Pod Security "restricted"' in said
+        assert "change spec.template" in said
+        (container,) = training()["spec"]["template"]["spec"]["containers"]
+        confined = {"spec": {"containers": [{**container, "securityContext": RESTRICTED}]}}
+        await _change(clusters, {"template": confined})
+        await clusters.until_phase("Running")
+
+        await clusters.call("POST", POOLS, pool())  # its workers mount a folder of the node
+        said = await _refusal(clusters, f"{POOLS}/chat", "Serving")
+        assert "a prefill worker needs the node's folder" in said
+
+        async def routed() -> bool:
+            return bool(await clusters.pods(labels.ROLE_ROUTER))
+
+        await clusters.until("a router in a restricted namespace", routed)
+        for path in (f"{POOLS}/chat", f"{JOBS}/gpt"):
+            await clusters.call("DELETE", path)
+            await clusters.until_gone(path)
+
+
+def enforce(clusters: Clusters, level: str, *names: str) -> None:
+    for name in names:
+        label = f"pod-security.kubernetes.io/enforce={level}"
+        clusters.planes[name].kubectl("label", "--overwrite", "namespace", TEAM, label)
+
+
+async def _change(clusters: Clusters, spec: Object) -> None:
+    await clusters.call("PATCH", f"{JOBS}/gpt", {"spec": spec}, content=MERGE)
+
+
+async def _refusal(clusters: Clusters, path: str, kind: str) -> str:
+    """The message of a condition, once its reason is that a namespace is too strict."""
+    found: list[str] = []
+
+    async def look() -> bool:
+        conditions = (await clusters.call("GET", path)).get("status", {}).get("conditions", ())
+        found[:] = [
+            each["message"]
+            for each in conditions
+            if (each["type"], each["reason"]) == (kind, "PodSecurityRefused")
+        ]
+        return bool(found)
+
+    await clusters.until(f"{kind} for PodSecurityRefused", look)
+    return found[0]
