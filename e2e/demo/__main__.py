@@ -15,7 +15,7 @@ from e2e.demo import prefill, training
 from e2e.demo.measure import Run, summary
 from e2e.demo.training import EXAMPLE, NAMESPACE, Stretch, Training
 from e2e.install import install
-from e2e.lab import HUB, ROOT, LabError, hub, run
+from e2e.lab import DATA_CENTERS, HUB, ROOT, Cluster, LabError, hub, run
 from geotrain.errors import GeotrainError
 
 OUT = ROOT / ".demo"
@@ -44,7 +44,9 @@ def demo() -> None:
     with step("installing geotrain on hub and members, registering the data centres", "1 min"):
         install()
         _clear()
-        hub().apply_files(*(EXAMPLE / f"{n}.yaml" for n in ("namespace", "links", "profile")))
+        for name in DATA_CENTERS:
+            Cluster(name).apply_files(EXAMPLE / "namespace.yaml")
+        hub().apply_files(*(EXAMPLE / f"{n}.yaml" for n in ("links", "profile")))
     job = training.manifest()
 
     with step("training over one connection a pair, without turns", "3 min"):

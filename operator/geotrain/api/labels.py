@@ -9,6 +9,10 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 # On nodes: which data centre a node belongs to; on what a job has for one of them: which that is.
 DATA_CENTER: Final = "topology.geotrain.io/datacenter"
 
+# On users' namespaces in members.
+ENABLED: Final = "geotrain.io/enabled"  # label: "true" lets jobs of the namespace run there
+SERVICE_ACCOUNTS: Final = "geotrain.io/service-accounts"  # annotation: those that pods may use
+
 # On what geotrain creates in members.
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE: Final = "geotrain"

@@ -63,6 +63,9 @@ def test_rights_are_those_of_roles_that_are_bound_to_the_releases_accounts():
     other = role("ClusterRole", "other", ("", "pods", "delete"))
     manifests = [mine, local, users, other, binding(mine), binding(local)]
     manifests.append(binding(other, namespace="elsewhere"))
+    hook = role("ClusterRole", "geotrain-crds", ("", "pods", "delete"))
+    hook["metadata"]["annotations"] = {"helm.sh/hook": "pre-upgrade"}
+    manifests += [hook, binding(hook)]
     assert rights.granted(manifests) == {
         Right(CONTROLLER, "", "pods", "list"),
         Right(CONTROLLER, "", "pods", "watch"),

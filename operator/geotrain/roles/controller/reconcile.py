@@ -81,17 +81,22 @@ def wants_plan(observed: Observed) -> bool:
 def refused(observed: Observed, error: ClusterError, now: Seconds) -> Decision:
     """What to say when a member's API server does not take an object of the job."""
     draft = Draft(observed.job.metadata, observed.job.status, now)
-    job, plan = observed.job, observed.planned.plan if observed.planned else None
-    homes = {
-        labels.pod_name(job.name, rank): plan.data_center_of(rank)
-        for rank in range(plan.ranks if plan else 0)
-    }
+    job = observed.job
     has_sidecar = job.spec.network.enforcement == "Sidecar"
+    homes = _homes(observed)
     told = refusals.of_job(str(error), job.namespace, homes, has_sidecar=has_sidecar)
     draft.set(ConditionType.RESERVED, FALSE, *told)
     draft.fields["phase"] = phase(draft)
     draft.again(_RETRY_REFUSED)
     return draft.decision()
+
+
+def _homes(observed: Observed) -> dict[str, str]:
+    """The data centres of the plan's pods, by the pods' names."""
+    if observed.planned is None:
+        return {}
+    plan, job = observed.planned.plan, observed.job.name
+    return {labels.pod_name(job, rank): plan.data_center_of(rank) for rank in range(plan.ranks)}
 
 
 def unreadable(manifest: Manifest, error: InputError, now: Seconds) -> Decision:
