@@ -69,11 +69,13 @@ e2e: load-images ## Run the tests on the three clusters (makes them when they ar
 verify: venv ## Check that generated files are up to date
 	@$(PYTHON) -m geotrain.api.crd --check
 	@$(PYTHON) -m geotrain.cli.reference --check
+	@$(PYTHON) -m geotrain.cli.chart_values --check
 	@$(PYTHON) -m geotrain.cli.pictures --check
 
-crds: venv ## Write crds/, the chart's copy, docs/reference, docs/cli.md and the pictures of schedules from the code
+crds: venv ## Write crds/, the chart's copies, docs/reference, docs/cli.md and the pictures of schedules from the code
 	@$(PYTHON) -m geotrain.api.crd
 	@$(PYTHON) -m geotrain.cli.reference
+	@$(PYTHON) -m geotrain.cli.chart_values
 	@$(PYTHON) -m geotrain.cli.pictures
 
 digests: venv ## Renew the digests of plans, explorations and schedules, after a change on purpose

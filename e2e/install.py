@@ -1,4 +1,4 @@
-"""Installs geotrain on the three clusters as a person would: CRDs, Helm, join."""
+"""Installs geotrain on the three clusters as a person would: Helm, join."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,6 @@ BUILD = r"podAnnotations.geotrain\.io/build"
 
 def install() -> None:
     """Bring geotrain onto hub and members; safe to repeat, and picks up a rebuilt image."""
-    hub().kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     each(DATA_CENTERS, lambda name: _helm(Cluster(name)))
     for name in DATA_CENTERS:
         join(name)
@@ -41,14 +40,17 @@ def server(name: str) -> str:
 
 
 def _helm(cluster: Cluster) -> None:
-    is_hub = str(cluster.name == HUB).lower()
     cluster.helm(
         "upgrade", "--install", "geotrain", str(CHART), "--namespace", SYSTEM, "--create-namespace",
-        "--set", f"hub.enabled={is_hub}", "--set", "member.enabled=true", *IMAGE,
-        # The tag is always the same: a new build rolls the pods, an old one changes nothing.
-        "--set-string", f"{BUILD}={docker.image_id(images.OPERATOR)}",
-        "--skip-crds", "--wait", "--timeout", "4m",
+        *values(cluster.name), "--wait", "--timeout", "4m",
     )  # fmt: skip
+
+
+def values(name: str) -> tuple[str, ...]:
+    """What the chart is told in a cluster, as options of Helm."""
+    role = ("--set", "hub.enabled=true") if name == HUB else ()
+    # The tag is always the same: a new build rolls the pods, an old one changes nothing.
+    return *role, *IMAGE, "--set-string", f"{BUILD}={docker.image_id(images.OPERATOR)}"
 
 
 def _is_ready(name: str) -> bool:

@@ -54,8 +54,15 @@ def router(arguments: Arguments) -> int:
     return app.main()
 
 
+def hook(arguments: Arguments) -> int:
+    """Do what Helm asks for around an upgrade or an uninstall."""
+    from geotrain.roles.hook import app
+
+    return app.main(arguments)
+
+
 ROLES: Final[Mapping[str, Callable[[Arguments], int]]] = {
-    role.__name__: role for role in (controller, extender, sidecar, router)
+    role.__name__: role for role in (controller, extender, sidecar, router, hook)
 }
 
 

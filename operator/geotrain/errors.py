@@ -2,6 +2,7 @@
 
     GeotrainError
     ├── InputError            the user's input is wrong: says where, what, and what would be right
+    ├── Refused               what was asked would do harm: says which, and what to do instead
     ├── ClusterError          a Kubernetes API did not do what was asked
     │   ├── Unreachable         no answer: network, TLS, or a refused connection
     │   ├── Forbidden           401 or 403: the credentials do not suffice
@@ -42,6 +43,10 @@ class InputError(GeotrainError):
     def __str__(self) -> str:
         sentence, grid = self.args
         return "\n".join(part for part in (_shown(sentence), grid) if part)
+
+
+class Refused(GeotrainError):
+    """What was asked would do harm now; the message says which, and what to do instead."""
 
 
 def _shown(text: str) -> str:

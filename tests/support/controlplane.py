@@ -86,6 +86,8 @@ class ControlPlane:
     Args:
         directory: an existing or new folder for state, logs and credentials.
         controller_manager: whether to run kube-controller-manager.
+        without: controllers that it does not run, such as ``job-controller``.
+        admission: configurations of the API server's admission plugins, plugin to configuration.
         scheduler: a KubeSchedulerConfiguration as text or parsed; kube-scheduler runs with it.
             The client connection and leader election in it are set here.
         nodes: nodes to be played by kwok, as for ``add_node``: name to (labels, extra resources).
@@ -100,6 +102,8 @@ class ControlPlane:
         directory: Path,
         *,
         controller_manager: bool = False,
+        without: Sequence[str] = (),
+        admission: Mapping[str, Mapping[str, Any]] | None = None,
         scheduler: str | Mapping[str, Any] | None = None,
         nodes: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] | None = None,
         users: Mapping[str, Sequence[str]] | None = None,
@@ -109,6 +113,8 @@ class ControlPlane:
         self.token = ADMIN_TOKEN
         self.kubeconfig = directory / "kubeconfig"
         self._controller_manager = controller_manager
+        self._without = ("node-ipam-controller", *without)
+        self._admission = dict(admission or {})
         self._scheduler = yaml.safe_load(scheduler) if isinstance(scheduler, str) else scheduler
         self._nodes = nodes
         self._users = {**(users or {}), _CONTROLLER_MANAGER: ()}
@@ -289,7 +295,7 @@ class ControlPlane:
                 f"--secure-port={self._spare[0]}",
                 f"--service-account-private-key-file={self.directory / 'sa.key'}",
                 "--leader-elect=false",
-                "--controllers=*,-node-ipam-controller",
+                f"--controllers=*,{','.join(f'-{name}' for name in self._without)}",
                 "--node-monitor-grace-period=3600s",  # nobody sends heartbeats
             ]
         if self._scheduler is not None:
@@ -337,6 +343,7 @@ class ControlPlane:
             # Nobody would create service accounts' tokens or lift the new nodes' taints.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             *self._audit_arguments(),
+            *self._admission_arguments(),
         ]
 
     def _audit_arguments(self) -> list[str]:
@@ -346,6 +353,19 @@ class ControlPlane:
         policy.write_text(self._audit_policy)
         log = self.directory / "audit.log"
         return [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
+
+    def _admission_arguments(self) -> list[str]:
+        if not self._admission:
+            return []
+        plugins = [{"name": n, "configuration": dict(c)} for n, c in self._admission.items()]
+        document = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": plugins,
+        }
+        path = self.directory / "admission.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return [f"--admission-control-config-file={path}"]
 
     def _write_scheduler_configuration(self) -> Path:
         configuration = {

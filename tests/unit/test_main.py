@@ -29,7 +29,7 @@ def test_without_a_role_the_roles_are_named(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert entry.main(arguments) == 2
-    assert "controller, extender, sidecar, router" in capsys.readouterr().err
+    assert "controller, extender, sidecar, router, hook" in capsys.readouterr().err
 
 
 def test_a_role_that_is_still_starting_ends_at_once_when_it_is_told_to(

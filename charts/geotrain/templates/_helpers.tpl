@@ -47,6 +47,11 @@ tolerations:
 {{- end }}
 {{- end }}
 
+{{- define "geotrain.schedulerPriority" -}}
+{{- $own := eq .Release.Namespace "kube-system" | ternary "system-cluster-critical" "geotrain-training" }}
+{{- .Values.member.scheduler.priorityClassName | default $own }}
+{{- end }}
+
 {{/*
 What the controller reads wherever jobs or routers run, and writes where jobs are placed. Each verb is
 one that it uses: tests compare these rules with the audit logs of API servers.

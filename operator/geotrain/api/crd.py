@@ -7,6 +7,8 @@ and fails on any difference.
 """
 
 import argparse
+import hashlib
+import json
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -21,39 +23,54 @@ from geotrain.api.v1alpha1 import KINDS
 from geotrain.api.v1alpha1.fields import RULES
 from geotrain.api.v1alpha1.resource import Column, Resource
 
+DIGEST = f"{GROUP}/digest"
+"""Annotation of a CRD: changes with its spec, so that Helm sees whether one is the chart's."""
+
 HEADER = "# Generated from operator/geotrain/api/v1alpha1 by `make crds`; do not edit.\n"
 POLICY_HEADER = "# Generated from operator/geotrain/api/admission.py by `make crds`; do not edit.\n"
 
 
 def definition(kind: type[Resource]) -> dict[str, Any]:
     """The CustomResourceDefinition of a kind."""
-    name = kind.kind()
+    spec = _spec(kind)
+    content = json.dumps(spec, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced" if kind.NAMESPACED else "Cluster",
-            "names": {
-                "kind": name,
-                "listKind": f"{name}List",
-                "plural": kind.PLURAL,
-                "singular": name.lower(),
-                "shortNames": [kind.SHORT],
-                "categories": ["geotrain"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [_column(c) for c in kind.COLUMNS],
-                    "schema": {"openAPIV3Schema": root_schema(kind)},
-                }
-            ],
+        "metadata": {"name": f"{kind.PLURAL}.{GROUP}", "annotations": {DIGEST: digest}},
+        "spec": spec,
+    }
+
+
+def definitions() -> tuple[dict[str, Any], ...]:
+    """The CustomResourceDefinitions of all kinds."""
+    return tuple(definition(kind) for kind in KINDS)
+
+
+def _spec(kind: type[Resource]) -> dict[str, Any]:
+    name = kind.kind()
+    return {
+        "group": GROUP,
+        "scope": "Namespaced" if kind.NAMESPACED else "Cluster",
+        "names": {
+            "kind": name,
+            "listKind": f"{name}List",
+            "plural": kind.PLURAL,
+            "singular": name.lower(),
+            "shortNames": [kind.SHORT],
+            "categories": ["geotrain"],
         },
+        "versions": [
+            {
+                "name": VERSION,
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [_column(c) for c in kind.COLUMNS],
+                "schema": {"openAPIV3Schema": root_schema(kind)},
+            }
+        ],
     }
 
 
@@ -91,7 +108,7 @@ def generated() -> dict[str, dict[str, str]]:
     configuration = files("geotrain") / "roles/extender/scheduler-config.yaml"
     return {
         "crds": documents(),
-        "charts/geotrain/crds": documents(),
+        "charts/geotrain/charts/crds/crds": documents(),
         "charts/geotrain/files": {
             configuration.name: configuration.read_text(encoding="utf-8"),
             "template-policy.yaml": POLICY_HEADER + _yaml(admission.template_policy()),

@@ -65,6 +65,15 @@ NETWORK_POLICIES: Final = ApiResource("networking.k8s.io/v1", "NetworkPolicy", "
 PRIORITY_CLASSES: Final = ApiResource(
     "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False
 )
+CLUSTER_ROLE_BINDINGS: Final = ApiResource(
+    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+DEFINITIONS: Final = ApiResource(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    namespaced=False,
+)
 
 DATA_CENTERS: Final = ApiResource(API_VERSION, "DataCenter", "datacenters", namespaced=False)
 WAN_LINKS: Final = ApiResource(API_VERSION, "WanLink", "wanlinks", namespaced=False)

@@ -14,25 +14,16 @@ import yaml
 
 from e2e.testbed import rights
 from support import helm, schemas
-from support.controlplane import ControlPlane, ProgramsMissingError, find_programs, free_ports
+from support.controlplane import ControlPlane, find_programs, free_ports
 
 pytestmark = pytest.mark.controlplane
 
 NAMESPACE = "geotrain-system"
-BOTH = ("hub.enabled=true", "member.enabled=true")
-HUB = ("hub.enabled=true",)
-MEMBER = ("member.enabled=true",)
+BOTH = ("hub.enabled=true",)
+HUB = ("hub.enabled=true", "member.enabled=false")
+MEMBER = ()
 
 Objects = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def has_helm() -> None:
-    """Skips the module, saying why, where helm is missing."""
-    try:
-        helm.helm("version", "--short")
-    except ProgramsMissingError as missing:
-        pytest.skip(str(missing))
 
 
 def names(objects: Objects, kind: str) -> set[str]:
@@ -44,9 +35,9 @@ def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
     return found
 
 
-def pods(objects: Objects) -> Iterator[dict[str, Any]]:
+def pods(objects: Objects, kinds: tuple[str, ...] = ("Deployment",)) -> Iterator[dict[str, Any]]:
     for each in objects:
-        if each["kind"] == "Deployment":
+        if each["kind"] in kinds:
             yield each["spec"]["template"]["spec"]
 
 
@@ -54,9 +45,16 @@ class TestRendering:
     def test_lint_finds_nothing(self) -> None:
         assert "0 chart(s) failed" in helm.helm("lint", "--strict", str(helm.CHART))
 
-    def test_without_values_nothing_is_installed_and_that_is_said(self) -> None:
-        assert helm.render() == []
-        assert "Nothing was installed" in (helm.CHART / "templates" / "NOTES.txt").read_text()
+    def test_as_it_is_the_chart_makes_a_member(self) -> None:
+        assert names(helm.render(), "Deployment") == {"geotrain-scheduler"}
+
+    def test_values_that_would_install_nothing_are_refused_with_those_that_do(self) -> None:
+        with pytest.raises(helm.HelmError, match=r"nothing would be .* set hub\.enabled=true"):
+            helm.render("member.enabled=false")
+
+    def test_a_hub_has_gpus_unless_it_is_told_otherwise(self) -> None:
+        both = {"geotrain-controller", "geotrain-scheduler"}
+        assert names(helm.render("hub.enabled=true"), "Deployment") == both
 
     def test_a_hub_has_a_controller_and_no_scheduler(self) -> None:
         objects = helm.render(*HUB)
@@ -99,11 +97,11 @@ class TestRendering:
         values = ("image.repository=r/geotrain", "image.tag=dev", "image.pullPolicy=Never")
         scheduler = (
             "member.scheduler.image.repository=r/scheduler",
-            "member.scheduler.image.tag=v1",
+            "member.scheduler.image.tag=v1.37.9",
         )
         objects = helm.render(*BOTH, *values, *scheduler)
         containers = [c for pod in pods(objects) for c in pod["containers"]]
-        assert {c["image"] for c in containers} == {"r/geotrain:dev", "r/scheduler:v1"}
+        assert {c["image"] for c in containers} == {"r/geotrain:dev", "r/scheduler:v1.37.9"}
         assert {c["imagePullPolicy"] for c in containers} == {"Never"}
 
     def test_placing_and_pull_secrets_reach_the_pods(self) -> None:
@@ -157,6 +155,13 @@ class TestRendering:
             ("member.scheduler.replicas=0", "minimum"),
             ("image.pullPolicy=Sometimes", "pullPolicy"),
             ("image.repository=", "minLength"),
+            ("uninstall=Delete", "uninstall"),
+            ("crds.enable=true", "crds"),
+            ("hub.settings.controler.workers=4", "controler"),
+            ("hub.settings.controller.workers=0", "workers"),
+            ("hub.settings.controller.sidecarImage=x", "sidecarImage"),
+            ("hub.settings.log.level=LOUD", "level"),
+            ("member.scheduler.priorityClassName=Very High", "priorityClassName"),
             ("hub.secretNamespaces[0]=Team_A", "pattern"),
             ("admission.enabled=perhaps", "admission/enabled"),
             ("admission.accounts[0]=o'brien", "pattern"),
@@ -166,10 +171,26 @@ class TestRendering:
         with pytest.raises(helm.HelmError, match=re.compile(message, re.IGNORECASE)):
             helm.render(*BOTH, value)
 
-    def test_the_notes_tell_the_next_steps(self) -> None:
-        notes = (helm.CHART / "templates" / "NOTES.txt").read_text()
-        for step in ("kubectl label nodes", "geotrain join", "kubectl get gtj,pfp,dc,wan,bws -A"):
-            assert step in notes
+    @pytest.mark.parametrize(
+        ("values", "namespace", "name"),
+        [
+            ((), "geotrain-system", "geotrain-training"),
+            ((), "kube-system", "system-cluster-critical"),
+            (("member.scheduler.priorityClassName=high",), "geotrain-system", "high"),
+            (("member.scheduler.priorityClassName=high",), "kube-system", "high"),
+        ],
+    )
+    def test_the_schedulers_priority_is_one_that_its_namespace_may_use(
+        self, values: tuple[str, ...], namespace: str, name: str
+    ) -> None:
+        (scheduler,) = pods(helm.render(*values, namespace=namespace))
+        assert scheduler["priorityClassName"] == name
+
+    def test_what_only_renders_gets_no_hook_that_would_uninstall(self) -> None:
+        """Applied by something else than Helm it would run at once."""
+        kinds = {o["metadata"]["name"] for o in helm.render(*BOTH) if o["kind"] == "Job"}
+        assert all(name.startswith("geotrain-crds-") for name in kinds)
+        assert len(kinds) == 1
 
 
 def test_no_role_has_a_wildcard_or_reaches_all_secrets() -> None:
@@ -278,14 +299,13 @@ class TestOnAServer:
         server.kubectl("create", "namespace", "restricted")
         label = "pod-security.kubernetes.io/enforce=restricted"
         server.kubectl("label", "namespace", "restricted", label)
-        for index, pod in enumerate(pods(helm.render(*BOTH))):
-            spec = {k: v for k, v in pod.items() if k != "priorityClassName"}
+        for index, pod in enumerate(pods(helm.render(*BOTH), ("Deployment", "Job"))):
             server.apply(
                 {
                     "apiVersion": "v1",
                     "kind": "Pod",
                     "metadata": {"name": f"p{index}", "namespace": "restricted"},
-                    "spec": spec,
+                    "spec": pod,
                 }
             )
 

@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import kopf
 from aiohttp import web
@@ -17,11 +17,15 @@ from geotrain.adapters import credentials, logs
 from geotrain.adapters.clock import SystemClock
 from geotrain.adapters.cluster import HttpCluster
 from geotrain.adapters.credentials import Credentials
-from geotrain.errors import GeotrainError
-from geotrain.roles.controller import handlers
+from geotrain.api.crd import definitions as own_definitions
+from geotrain.api.objects import DEFINITIONS, Object
+from geotrain.errors import GeotrainError, NotFound, Refused, TooManyRequests, Unreachable
+from geotrain.roles.controller import definitions, handlers
 from geotrain.roles.controller.controller import Controller
 from geotrain.settings import VARIABLE, Settings
+from geotrain.units import Seconds
 
+_AGAIN: Final[Seconds] = 2.0  # until a hub that does not answer is asked again
 _log = logging.getLogger(__name__)
 
 
@@ -45,9 +49,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def run(access: Credentials, settings: Settings, namespace: str) -> None:
-    """Run until kopf ends, which is at SIGTERM or SIGINT, or until cancelled."""
+    """Run until kopf ends, which is at SIGTERM or SIGINT, or until cancelled.
+
+    Raises Refused where a CustomResourceDefinition of the hub is missing or too old.
+    """
     own = settings.controller
     hub = HttpCluster(access, in_flight=own.in_flight)
+    try:
+        await _require_definitions(hub)
+    except BaseException:
+        await hub.close()
+        raise
 
     def open_cluster(kubeconfig: str) -> HttpCluster:
         member = credentials.from_document(credentials.parse(kubeconfig))
@@ -67,6 +79,28 @@ async def run(access: Credentials, settings: Settings, namespace: str) -> None:
         await asyncio.gather(work, watch, return_exceptions=True)
         await health.cleanup()
         await hub.close()
+
+
+async def _require_definitions(hub: HttpCluster) -> None:
+    wanted = own_definitions()
+    served: dict[str, Object] = {}
+    for name in (each["metadata"]["name"] for each in wanted):
+        try:
+            served[name] = await _patiently(hub, name)
+        except NotFound:
+            continue
+    if said := definitions.problem(wanted, served):
+        raise Refused(said)
+
+
+async def _patiently(hub: HttpCluster, name: str) -> Object:
+    """A definition, asked for until the hub answers: an outage is no reason to end."""
+    while True:
+        try:
+            return await hub.get(DEFINITIONS, "", name)
+        except (Unreachable, TooManyRequests) as error:
+            _log.warning("the hub's definitions cannot be read yet: %s", error)
+            await asyncio.sleep(_AGAIN)
 
 
 async def _watch(access: Credentials, controller: Controller) -> None:
