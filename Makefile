@@ -3,7 +3,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-PYTHON_BASE ?= python3
+# The first Python that is new enough, else python3, of which the preflight then says what is wrong.
+PYTHON_BASE ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null && echo $$p && exit; done; echo python3)
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 export PYTHONSAFEPATH := 1
@@ -11,7 +13,13 @@ export PYTHONSAFEPATH := 1
 -include make/*.mk
 
 help: ## List the targets
-	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | column -t -s "$$(printf '\t')"
+	@sed -nE 's/^([a-z][a-z0-9-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | while IFS=$$'\t' read -r name what; do printf '%-18s %s\n' "$$name" "$$what"; done
+
+GOAL ?= demo
+PREFLIGHT = command -v $(PYTHON_BASE) > /dev/null || { echo "$(PYTHON_BASE) is missing: apt-get install python3"; exit 2; }; $(PYTHON_BASE) make/preflight.py
+preflight: ## Say what this machine lacks for GOAL (demo; or check, clusters, test), and install it as root (INSTALL=no refuses)
+	@$(PREFLIGHT) $(GOAL)
+	@echo "make $(GOAL): nothing is missing"
 
 # --- development ---
 
@@ -60,7 +68,9 @@ property: venv ## Run the property tests with twelve times as many examples, new
 integration: venv programs ## Run the tests that need sockets, network namespaces and bare control planes
 	@$(VENV)/bin/pytest tests/integration -ra
 
-demo: load-images ## Run the main job on three local clusters, from nothing to a summary
+demo: ## Run the main job on three local clusters, from nothing to a summary
+	@$(PREFLIGHT) demo
+	@$(MAKE) --no-print-directory venv
 	@PYTHONPATH=. $(PYTHON) -m e2e.demo
 
 e2e: load-images ## Run the tests on the three clusters (makes them when they are missing)
@@ -82,9 +92,12 @@ digests: venv ## Renew the digests of plans, explorations and schedules, after a
 	@PYTHONPATH=tests $(PYTHON) -m support.outputs > .digests.json
 	@mv .digests.json tests/unit/planning/data/digests.json
 
-check: lint types layers verify unit ## The fast part: for every commit, under two minutes
+check: ## The fast part: for every commit, under two minutes
+	@$(PREFLIGHT) check
+	@$(MAKE) --no-print-directory lint types layers verify unit
 
-test: SECONDS = 5
-test: check figures fuzz integration e2e ## Run every test
+test: ## Run every test
+	@$(PREFLIGHT) test
+	@$(MAKE) --no-print-directory SECONDS=5 check figures fuzz integration e2e
 
-.PHONY: help venv lock fmt lint types layers unit figures fuzz property integration e2e verify crds digests check test demo
+.PHONY: help preflight venv lock fmt lint types layers unit figures fuzz property integration e2e verify crds digests check test demo

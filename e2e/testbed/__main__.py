@@ -1,13 +1,14 @@
 """The test bed: three Kubernetes clusters on one machine, joined by an emulated WAN."""
 
 import sys
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from e2e.testbed import clusters, cpuwatch, docker, images
+from e2e.testbed import clusters, cpuwatch, docker, images, places, prepare, programs
 from e2e.testbed.config import load
-from e2e.testbed.shell import console
+from e2e.testbed.shell import TestbedError, console
 from geotrain.errors import GeotrainError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -40,12 +41,27 @@ def status() -> None:
     console.print(clusters.window_note(bed))
 
 
+@app.command(name="programs")
+def build_programs(names: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Build the Kubernetes programs that are not in the cache: all, or those named."""
+    unknown = set(names or ()) - set(programs.PROGRAMS)
+    if unknown:
+        raise TestbedError(f"no program {', '.join(sorted(unknown))}")
+    programs.ensure(names or programs.TESTS)
+    console.print(f"all programs are in {places.PROGRAMS}")
+
+
 @app.command(name="images")
 def build_images() -> None:
     """Build geotrain's images where their inputs changed."""
     docker.start()
-    images.operator()
-    images.trainer()
+    prepare.together([images.trainer, images.operator])
+
+
+@app.command()
+def ready() -> None:
+    """Make all that is missing, bring the clusters up and put geotrain's images into them."""
+    prepare.bed(load(), programs.BED)
 
 
 @app.command(name="load")

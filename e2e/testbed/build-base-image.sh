@@ -1,30 +1,45 @@
 #!/usr/bin/env bash
-# Makes a base image for this project's Dockerfiles from Debian packages, for a machine that reaches no
-# image registry.
+# Makes a base image from Debian packages, for a machine that reaches no image registry.
 #
-# Usage: build-base-image.sh IMAGE PACKAGE…     Needs root, debootstrap and a docker daemon.
+# Usage: build-base-image.sh DEBIAN IMAGE PACKAGE…     Needs root, debootstrap and a docker daemon.
 #
-# A bookworm root file system with python3, python3-venv and the packages named (without what they merely
+# DEBIAN is an archive of a minimal root file system that all images of the bed begin with: it is made
+# where it is missing or older than a month. IMAGE gets the packages named (without what they merely
 # recommend), less what no container reads: documentation, translations, headers, test data, caches.
 set -euo pipefail
-image=${1:?an image name}
-shift
+debian=${1:?an archive of a root file system}
+image=${2:?an image name}
+shift 2
 work=$(mktemp -d)
 root=$work/root
 trap 'rm -rf "$work"' EXIT
-
-debootstrap --variant=minbase --include=python3,python3-venv bookworm "$root" > "$work/log" || {
+mkdir "$root"
+failed() {
   tail -20 "$work/log" >&2
   exit 1
 }
+
+(
+  flock 9 # several images are made at a time: one of them makes the archive, the others wait
+  if [ ! -e "$debian" ] || [ -n "$(find "$debian" -mtime +30)" ]; then
+    debootstrap --variant=minbase bookworm "$root" > "$work/log" || failed
+    chroot "$root" apt-get clean
+    tar -C "$root" -cf "$debian.part" .
+    mv "$debian.part" "$debian"
+  else
+    tar -C "$root" -xf "$debian"
+  fi
+) 9> "$debian.lock"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
-in_root() { DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@" >> "$work/log" 2>&1 || { tail -20 "$work/log" >&2; return 1; }; }
+echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fast" # what is cut off is made anew
+in_root() { DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@" >> "$work/log" 2>&1 || failed; }
+in_root apt-get update
 in_root apt-get install -y --no-install-recommends "$@"
 in_root apt-get clean
 
 rm -rf "$root"/usr/share/{doc,man,info,locale,i18n,lintian,bash-completion}/* "$root"/usr/include/* \
   "$root"/var/lib/apt/lists/* "$root"/var/cache/{apt,debconf,ldconfig}/* "$root"/var/log/* "$root"/dev/* \
-  "$root"/etc/resolv.conf
+  "$root"/etc/resolv.conf "$root"/etc/dpkg/dpkg.cfg.d/fast
 # Of PyTorch: its test programs, and the headers and static libraries for building extensions.
 rm -rf "$root"/usr/lib/libtorch-test "$root"/usr/lib/python3/dist-packages/{torch/include,torch/test,caffe2,sympy/*/tests}
 find "$root/usr/lib" -name '*.a' -delete

@@ -12,13 +12,7 @@ from e2e.testbed import places
 from e2e.testbed.shell import TestbedError, absent, await_until, run, step, succeeds
 from geotrain.units import Bytes
 
-NEEDED = {
-    "docker": "docker.io",
-    "dockerd": "docker.io",
-    "runc": "runc",
-    "nft": "nftables",
-    "conntrack": "conntrack",
-}
+NEEDED = ("docker", "dockerd", "runc", "iptables")
 RUNTIME = "runc-without-sys-resource"
 CAP_SYS_RESOURCE = 1 << 24
 CPU_WEIGHTS = {  # 16 times what a process has
@@ -43,10 +37,9 @@ def start() -> None:
     """
     if is_running():
         return
-    missing = absent(list(NEEDED))
+    missing = absent(NEEDED)
     if missing:
-        packages = " ".join(sorted({NEEDED[name] for name in missing}))
-        raise TestbedError(f"{', '.join(missing)} not found: install the packages {packages}")
+        raise TestbedError(f"{', '.join(missing)} not found: `make preflight` says what to install")
     if os.geteuid() != 0:
         raise TestbedError(
             "no docker daemon answers, and only root may start one:"

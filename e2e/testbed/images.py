@@ -1,12 +1,13 @@
 """The images of the bed: made once, kept in the cache, and put into the nodes.
 
 Where public registries answer, base and node images are pulled; where not, they are built from
-Debian packages and the programs of ``build-programs.sh``. What takes minutes is kept in the cache,
-named by the hash of what it was made from: a new docker daemon need not build again.
+Debian packages and the Kubernetes programs. What takes minutes is kept in the cache, named by the
+hash of what it was made from: a new docker daemon need not build again.
 """
 
 import hashlib
 import json
+import os
 import platform
 import shutil
 import sys
@@ -14,10 +15,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.testbed import docker, places
+from e2e.testbed import docker, places, programs
 from e2e.testbed.archive import repack
 from e2e.testbed.config import Bed
-from e2e.testbed.shell import TestbedError, absent, each, run, step
+from e2e.testbed.shell import TestbedError, each, run, step
 
 OPERATOR = "geotrain:dev"
 TRAINER = "geotrain-trainer:dev"
@@ -27,21 +28,18 @@ PUBLIC_PYTHON = "python:3.13-slim"
 PUBLIC_DEBIAN = "debian:bookworm-slim"
 PUBLIC_POLICY = "docker.io/cloudnativelabs/kube-router:v2.1.0"
 NODE_PROGRAMS = [
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kube-proxy",
-    "kubelet",
-    "kubeadm",
-    "kubectl",
-    "containerd",
-    "containerd-shim-runc-v2",
-    "ctr",
-    "crictl",
-    "etcd",
-    "coredns",
+    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
+    *("kubelet", "kubeadm", "kubectl"),
+    *("containerd", "containerd-shim-runc-v2", "ctr", "crictl"),
+    *("etcd", "coredns", "pause"),
 ]
-BUILD_NEEDS = {"debootstrap": "debootstrap", "jq": "jq", "gcc": "gcc", "nft": "nftables"}
+NODE_PACKAGES = [
+    *("systemd", "systemd-sysv", "dbus", "conntrack", "iptables", "ipset", "nftables", "iproute2"),
+    *("ethtool", "util-linux", "mount", "kmod", "libseccomp2", "pigz", "e2fsprogs", "bash", "jq"),
+    *("ca-certificates", "curl", "procps", "runc", "containernetworking-plugins", "socat"),
+    *("iputils-ping", "netbase"),
+]
+PYTHON_PACKAGES = ["python3", "python3-venv"]
 KEY_LENGTH = 16
 
 
@@ -53,6 +51,7 @@ class Kept:
     key: str
     expected: str  # how long making it takes
     make: Callable[[str], None]
+    archived: bool = True  # or only what others are made from
 
     @property
     def reference(self) -> str:
@@ -75,7 +74,8 @@ def ensure(image: Kept) -> str:
         return image.reference
     with step(f"make {image.reference}", image.expected):
         image.make(image.reference)
-        _keep(image)
+        if image.archived:
+            _keep(image)
     return image.reference
 
 
@@ -113,29 +113,43 @@ def node() -> str | None:
     """The node image to give to kind; None stands for kind's own."""
     if docker.registry_answers():
         return None
-    script = places.HERE / "build-node-image.sh"
     require_programs(NODE_PROGRAMS)
-    versions = [(places.PROGRAMS / ".versions" / name).read_text() for name in NODE_PROGRAMS]
+    script = places.HERE / "build-node-image.sh"
+    version = programs.version_of("kubelet")
+    stamps = [(places.PROGRAMS / ".versions" / name).read_text() for name in NODE_PROGRAMS]
+    root = _node_root()
 
     def make(reference: str) -> None:
-        _require_tools()
-        run(script, places.PROGRAMS, reference)
+        files = programs.source_of("kind") / "images" / "base" / "files"
+        run(script, ensure(root), places.PROGRAMS, files, version, reference)
 
-    return ensure(Kept("geotrain-bed-node", digest([script, *versions]), "3 min", make))
+    return ensure(Kept("geotrain-bed-node", digest([script, root.key, *stamps]), "1 min", make))
+
+
+def node_root() -> None:
+    """Makes what the node image begins with, which needs no program; nothing where there is one."""
+    if not docker.registry_answers() and not list(places.IMAGES.glob("geotrain-bed-node-*.tar")):
+        ensure(_node_root())
+
+
+def _node_root() -> Kept:
+    return _debian("geotrain-bed-root", NODE_PACKAGES, "1 min", archived=False)
 
 
 def base() -> str:
     """An image with Python, for the operator and for the bed's helpers."""
     if docker.registry_answers():
         return PUBLIC_PYTHON
-    return ensure(_debian("geotrain-bed-base", ["nftables", "iproute2"], "1 min"))
+    packages = [*PYTHON_PACKAGES, "nftables", "iproute2"]
+    return ensure(_debian("geotrain-bed-base", packages, "1 min"))
 
 
 def torch_base() -> str:
     """An image with PyTorch, or one in which the trainer's Dockerfile installs it."""
     if docker.registry_answers():
         return PUBLIC_DEBIAN
-    return ensure(_debian("geotrain-bed-torch", ["python3-torch"], "3 min"))
+    packages = [*PYTHON_PACKAGES, "python3-torch"]
+    return ensure(_debian("geotrain-bed-torch", packages, "3 min"))
 
 
 def policy(node_image: str | None) -> str:
@@ -143,27 +157,21 @@ def policy(node_image: str | None) -> str:
     return PUBLIC_POLICY if node_image is None else node_image
 
 
-def _debian(name: str, packages: list[str], expected: str) -> Kept:
+def _debian(name: str, packages: list[str], expected: str, *, archived: bool = True) -> Kept:
     script = places.HERE / "build-base-image.sh"
 
     def make(reference: str) -> None:
-        _require_tools()
-        run(script, reference, *packages)
+        if os.geteuid():
+            raise TestbedError("no image registry answers, and only root may build the images here")
+        places.IMAGES.mkdir(parents=True, exist_ok=True)
+        run(script, places.IMAGES / "debian.tar", reference, *packages)
 
-    return Kept(name, digest([script, *packages]), expected, make)
-
-
-def _require_tools() -> None:
-    missing = absent(list(BUILD_NEEDS))
-    if missing:
-        packages = " ".join(BUILD_NEEDS[name] for name in missing)
-        raise TestbedError(f"{', '.join(missing)} not found: install the packages {packages}")
+    return Kept(name, digest([script, *packages]), expected, make, archived)
 
 
 def require_programs(names: Iterable[str]) -> None:
     """Raises TestbedError where a program was not built yet."""
-    stamps = places.PROGRAMS / ".versions"
-    missing = [n for n in names if not (places.PROGRAMS / n).exists() or not (stamps / n).exists()]
+    missing = [program.name for program in programs.missing(names)]
     if missing:
         raise TestbedError(f"{', '.join(missing)} not in {places.PROGRAMS}: run `make programs`")
 

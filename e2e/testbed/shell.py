@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +28,8 @@ def run(
     stdin: str | bytes | IO[bytes] | None = None,
     timeout: float | None = None,
     check: bool = True,
+    cwd: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> str:
     """Runs a program to its end and returns what it printed.
 
@@ -42,7 +44,13 @@ def run(
         piped = {"stdin": stdin}
     try:
         done = subprocess.run(  # type: ignore[call-overload]
-            words, capture_output=True, timeout=timeout, check=False, **piped
+            words,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            cwd=cwd,
+            env=environment,
+            **piped,
         )
     except FileNotFoundError as missing:
         raise TestbedError(f"{words[0]} is not installed") from missing
