@@ -31,6 +31,7 @@ import kernel
 GOALS = ("check", "programs", "clusters", "demo", "test")
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = (3, 11)
+LINUX = (5, 18)  # nftables removes TCP options since then, by which the WAN's window is set
 GIB = 1 << 30
 
 _ALL = frozenset(GOALS)
@@ -104,6 +105,7 @@ class Facts(NamedTuple):
     python: tuple[int, int]
     found: frozenset[str] = frozenset()
     apparmor: bool = False
+    system: tuple[int, int] = (6, 1)  # Linux
     cores: float = 2.0
     memory: int = 16 * GIB
     disks: tuple[Disk, ...] = ()
@@ -141,6 +143,7 @@ def decide(facts: Facts, goal: str) -> Verdict:
     )
     faults = [*_python(facts), *_size(facts, goal), *_disk(facts, goal)]
     if goal in _BED:
+        faults += [*_system(facts)]
         faults += [
             *_cgroups(facts),
             *_kernel(facts),
@@ -157,6 +160,13 @@ def _python(facts: Facts) -> list[tuple[str, str]]:
     wanted = ".".join(map(str, PYTHON))
     do = f"install {wanted} or newer, and say PYTHON_BASE=python{wanted} if it is not python3"
     return [(f"Python {said} is older than {wanted}", do)]
+
+
+def _system(facts: Facts) -> list[tuple[str, str]]:
+    if facts.system >= LINUX:
+        return []
+    said, wanted = (".".join(map(str, version)) for version in (facts.system, LINUX))
+    return [(f"Linux {said} is older than {wanted}", "a newer kernel")]
 
 
 def _size(facts: Facts, goal: str) -> list[tuple[str, str]]:
@@ -297,6 +307,7 @@ def observe(goal: str) -> Facts:
         python=sys.version_info[:2],
         found=frozenset(need.name for need in NEEDS if _is_there(need.name)),
         apparmor=_read("/sys/module/apparmor/parameters/enabled").strip() == "Y",
+        system=_linux(os.uname().release),
         cores=_cores(),
         memory=_memory(),
         disks=tuple(_disks(cache)),
@@ -307,6 +318,11 @@ def observe(goal: str) -> Facts:
         taken=tuple(port for port in DEAD_PORTS if _answers(port)),
         loopback=_loopback(),
     )
+
+
+def _linux(release: str) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else LINUX
 
 
 def _os_release() -> dict[str, str]:

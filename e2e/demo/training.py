@@ -79,7 +79,7 @@ class Training:
 
     def iterations(self) -> list[float]:
         """How long each iteration took so far, by rank 0's own clock."""
-        text = self._first_cluster.kubectl(
+        text = self.first_cluster.kubectl(
             "logs", "-n", NAMESPACE, f"{self.name}-r0", "-c", "trainer"
         )
         lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
@@ -113,7 +113,7 @@ class Training:
             raise RuntimeError(f"job {self.name} failed: {failed['message']}")
 
     @cached_property
-    def _first_cluster(self) -> Cluster:
+    def first_cluster(self) -> Cluster:
         """Where rank 0 runs."""
         stages = self.resource()["status"]["plan"]["stages"]
         return Cluster(next(s["dataCenter"] for s in stages if s["firstStage"] == 0))
@@ -144,7 +144,7 @@ class Stretch:
         times = self._times[self._iterations :]
         if not times:
             raise LabError(f"no iteration of {self._training.name} was measured whole")
-        idle = cpuwatch.headroom(self._time, self._time_end)
+        idle = cpuwatch.headroom_soon(self._time, self._time_end)
         return Run(tuple(times), gpu_busy(self._busy, self._busy_end), idle)
 
 

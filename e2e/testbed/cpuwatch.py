@@ -20,6 +20,7 @@ from e2e.testbed import places
 
 SAMPLES = places.RUN / "cpu.jsonl"
 PID = places.RUN / "cpu.pid"
+PATIENCE = 5.0  # seconds for the next sample: ten of them, where the machine is not full
 LARGEST_FILE = 16 << 20  # bytes: two days; then the older half goes
 
 
@@ -58,6 +59,16 @@ def headroom(begin: float, end: float, path: Path = SAMPLES) -> float | None:
     if not path.exists():
         return None
     return idle_share((Sample(**json.loads(line)) for line in _whole_lines(path)), begin, end)
+
+
+def headroom_soon(
+    begin: float, end: float, patience: float = PATIENCE, path: Path = SAMPLES
+) -> float | None:
+    """The same of an interval that ends now: waits for the sample after it, for a while."""
+    deadline = time.monotonic() + patience
+    while (share := headroom(begin, end, path)) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return share
 
 
 def ensure_running(every: float) -> None:

@@ -28,12 +28,18 @@ def expected(absent: Sequence[str]) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
-def bed(description: Bed, names: Sequence[str], after: float = 0.0) -> None:
+def bed(
+    description: Bed,
+    names: Sequence[str],
+    loaded: Sequence[str] = (images.OPERATOR, images.TRAINER),
+    after: float = 0.0,
+) -> None:
     """Brings the bed up from whatever there is: programs, images, clusters, images in the nodes.
 
     Args:
         description: the bed.
         names: the programs that must be there, where images do not come from a registry.
+        loaded: the images to put into the nodes.
         after: seconds that the caller needs afterwards, for the estimate of the whole.
     """
     docker.start()
@@ -52,7 +58,7 @@ def bed(description: Bed, names: Sequence[str], after: float = 0.0) -> None:
 
     together([compiled, images.node_root, images.trainer, images.operator])
     clusters.up(description)
-    images.load(description)
+    images.load(description, loaded)
 
 
 def _absent(names: Sequence[str]) -> list[str]:

@@ -1,11 +1,13 @@
 """Headroom: how idle the machine was between two moments."""
 
 import json
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from e2e.testbed.cpuwatch import Sample, headroom, idle_share, parse_stat
+from e2e.testbed.cpuwatch import Sample, headroom, headroom_soon, idle_share, parse_stat
 
 STAT = "cpu  100 5 50 800 20 3 2 20 7 0\ncpu0 50 2 25 400 10 1 1 10 3 0\n"
 # Ten seconds of two CPUs at 100 ticks: idle, then full from 4 to 6.
@@ -37,3 +39,24 @@ def test_samples_are_read_from_the_file_without_a_half_written_end(tmp_path: Pat
     path.write_text("".join(json.dumps(vars(s)) + "\n" for s in SAMPLES) + '{"time": 11, "id')
     assert headroom(4, 6, path) == pytest.approx(0.0)
     assert headroom(4, 6, tmp_path / "absent") is None
+
+
+def write(path: Path, *samples: Sample) -> None:
+    with path.open("a") as file:
+        file.writelines(json.dumps(vars(sample)) + "\n" for sample in samples)
+
+
+def test_an_interval_that_has_just_ended_waits_for_the_sample_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.jsonl"
+    write(path, *SAMPLES[:7])
+    assert headroom(4, 6.5, path) is None
+    later = threading.Timer(0.3, write, (path, SAMPLES[7]))
+    later.start()
+    assert headroom_soon(4, 6.5, 30.0, path) == pytest.approx(1 / 3)
+    later.join()
+
+
+def test_nobody_who_watches_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    assert headroom_soon(4, 6, 0.2, tmp_path / "absent") is None
+    assert time.monotonic() - begin < 5
