@@ -18,7 +18,7 @@ from e2e.demo.measure import Run, Runs, caveats, summary, valid
 from e2e.demo.training import EXAMPLE, NAMESPACE, Stretch, Training
 from e2e.install import install
 from e2e.lab import DATA_CENTERS, HUB, ROOT, Cluster, LabError, hub, run
-from e2e.testbed import cpuwatch, images, places, prepare, programs
+from e2e.testbed import cpuwatch, images, places, prepare
 from e2e.testbed.config import Bed, load
 from geotrain.errors import GeotrainError
 
@@ -49,7 +49,7 @@ def main() -> int:
 
 def demo(bed: Bed) -> dict[str, Any]:
     """All steps, one after another; the figures."""
-    prepare.bed(bed, programs.BED, [images.OPERATOR], after=RUNS_SECONDS)
+    prepare.bed(bed, loaded=[images.OPERATOR], after=RUNS_SECONDS)
     with step("installing geotrain, and loading the trainer into the nodes", "1 min"):
         prepare.together([install, lambda: images.load(bed, [images.TRAINER])])
         _clear()

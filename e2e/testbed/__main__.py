@@ -59,9 +59,15 @@ def build_images() -> None:
 
 
 @app.command()
+def build() -> None:
+    """Make all programs and images that are missing, those of the tests too."""
+    prepare.build(programs.TESTS)
+
+
+@app.command()
 def ready() -> None:
     """Make all that is missing, bring the clusters up and put geotrain's images into them."""
-    prepare.bed(load(), programs.BED)
+    prepare.bed(load())
 
 
 @app.command(name="load")

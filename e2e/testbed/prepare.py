@@ -28,9 +28,32 @@ def expected(absent: Sequence[str]) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
+def build(names: Sequence[str], after: float = 0.0) -> None:
+    """Makes what is missing of programs and images, and tells how long that should take.
+
+    Args:
+        names: the programs that must be there, where images do not come from a registry.
+        after: seconds that the caller needs afterwards, for the estimate of the whole.
+    """
+    docker.start()
+    pulled = docker.registry_answers()
+    wanted = [name for name in names if not pulled or name not in programs.PULLED]
+    absent = _absent(wanted)
+    if absent:
+        whole = sum(SECONDS[part] for part in absent) + after
+        rest = f", {whole / 60:.0f} min with what comes then" if after else ""
+        console.print(f"to make: {', '.join(absent)}: about {expected(absent)}{rest}")
+
+    def compiled() -> None:
+        programs.ensure(wanted)
+        images.node()
+
+    together([compiled, images.node_root, images.trainer, images.operator])
+
+
 def bed(
     description: Bed,
-    names: Sequence[str],
+    names: Sequence[str] = programs.BED,
     loaded: Sequence[str] = (images.OPERATOR, images.TRAINER),
     after: float = 0.0,
 ) -> None:
@@ -38,25 +61,11 @@ def bed(
 
     Args:
         description: the bed.
-        names: the programs that must be there, where images do not come from a registry.
+        names: as for ``build``.
         loaded: the images to put into the nodes.
-        after: seconds that the caller needs afterwards, for the estimate of the whole.
+        after: as for ``build``.
     """
-    docker.start()
-    wanted = list(programs.PULLED) if docker.registry_answers() else list(names)
-    absent = _absent(wanted)
-    if absent:
-        whole = sum(SECONDS[part] for part in absent) + after
-        console.print(
-            f"to make: {', '.join(absent)}: about {expected(absent)}"
-            + (f", {whole / 60:.0f} min with what comes then" if after else "")
-        )
-
-    def compiled() -> None:
-        programs.ensure(wanted)
-        images.node()
-
-    together([compiled, images.node_root, images.trainer, images.operator])
+    build(names, after)
     clusters.up(description)
     images.load(description, loaded)
 

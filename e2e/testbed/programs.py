@@ -75,9 +75,10 @@ _ALL = (
     Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", folder="kwok"),
 )
 PROGRAMS = {program.name: program for program in _ALL}
-PULLED = ("kind", "kubectl", "kube-router", "helm")  # where images come from a registry
 BED = tuple(name for name in PROGRAMS if name != "kwok")
 TESTS = tuple(PROGRAMS)
+ON_HOST = ("kind", "kubectl", "kube-router", "helm")  # the others are in images only
+PULLED = tuple(name for name in BED if name not in ON_HOST)  # where a registry has the images
 
 
 def versions(go_mod: str) -> dict[str, str]:

@@ -37,7 +37,8 @@ def test_versions_are_those_that_go_mod_requires() -> None:
 def test_every_program_has_a_version_and_every_need_of_the_bed_is_built() -> None:
     wanted = programs.wanted_versions()
     assert all(program.module in wanted for program in programs.PROGRAMS.values())
-    assert set(images.NODE_PROGRAMS) | set(programs.PULLED) == set(programs.BED)
+    assert set(images.NODE_PROGRAMS) | set(programs.ON_HOST) == set(programs.BED)
+    assert not set(programs.PULLED) & set(programs.ON_HOST)
     assert set(programs.TESTS) - set(programs.BED) == {"kwok"}
 
 
