@@ -40,6 +40,11 @@ def features(docker_root: str) -> dict[str, str | None]:
     return found
 
 
+def device(kind: str) -> str | None:
+    """Why the kernel makes no network device of a kind, or None."""
+    return _in_namespaces(lambda: _netlink(_ROUTE, _NEW_LINK, _link(kind)))
+
+
 def _in_namespaces(attempt: Callable[[], None]) -> str | None:
     """Runs ``attempt`` in a child with new namespaces; what went wrong, or None."""
     reader, writer = os.pipe()

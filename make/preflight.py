@@ -8,31 +8,25 @@ named; ``INSTALL=no`` refuses that. ``PREFLIGHT=no`` skips everything, on your o
 
 This is the one place that lists what the project needs of a machine. It runs before anything else
 is there: with the standard library of a Python as old as 3.9, and no program that it looks for.
-What it finds (``observe``) and what that means (``decide``) are apart.
+What is there (``machine.py``, ``kernel.py``) and what that means (``decide``) are apart.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import re
-import shutil
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # also where Python is told to be safe
-import kernel
+from machine import AUTHORITIES, CONTROLLERS, GIB, TORCH, VENV, Disk, Facts, observe
 
 GOALS = ("check", "programs", "clusters", "demo", "test")
-ROOT = Path(__file__).resolve().parents[1]
 PYTHON = (3, 11)
 LINUX = (5, 18)  # nftables removes TCP options since then, by which the WAN's window is set
-GIB = 1 << 30
 
 _ALL = frozenset(GOALS)
 _BED = frozenset({"clusters", "demo", "test"})
@@ -49,10 +43,7 @@ class Need(NamedTuple):
     goals: frozenset[str]
 
 
-TORCH = "python3-torch"
-VENV = "python3-venv"
 APPARMOR = "apparmor_parser"
-AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 NEEDS = (
     Need(VENV, "python3-venv", "makes .venv", _ALL),
@@ -79,42 +70,6 @@ CACHE_GIB = {"cold": 14, "warm": 4}  # Go's caches, programs and image archives
 DOCKER_GIB = {"cold": 12, "warm": 9}  # images, and what the nodes write
 TEMPORARY_GIB = 4  # a root file system, and what Go links
 CHECK_GIB = 3  # .venv and caches of tools
-DEAD_PORTS = (1, 9)  # tests connect to them and expect nobody there
-CONTROLLERS = frozenset({"cpu", "memory", "pids"})
-DOCKER_ROOT = "/var/lib/docker"
-
-
-class Disk(NamedTuple):
-    """A file system that the goal writes to."""
-
-    use: str
-    path: str
-    device: int
-    free: int  # bytes
-    barred: bool  # mounted without devices or without running programs
-
-
-class Facts(NamedTuple):
-    """What was found on this machine; None stands for "cannot be told"."""
-
-    user: str
-    root: bool
-    apt: bool
-    distribution: str
-    release: str
-    python: tuple[int, int]
-    found: frozenset[str] = frozenset()
-    apparmor: bool = False
-    system: tuple[int, int] = (6, 1)  # Linux
-    cores: float = 2.0
-    memory: int = 16 * GIB
-    disks: tuple[Disk, ...] = ()
-    cold: bool = True  # whether Kubernetes has to be built first
-    kernel: Mapping[str, str | None] = {}
-    cgroups: frozenset[str] | None = CONTROLLERS
-    docker: str = "silent"  # answers, denied or silent
-    taken: tuple[int, ...] = ()
-    loopback: bool = True
 
 
 class Verdict(NamedTuple):
@@ -289,167 +244,6 @@ def report(verdict: Verdict, facts: Facts, goal: str) -> list[str]:
     return lines
 
 
-# --- what is there -------------------------------------------------------------------------------
-
-
-def observe(goal: str) -> Facts:
-    """Looks at this machine: in a second, changing nothing."""
-    release = _os_release()
-    root = os.geteuid() == 0
-    bed = goal in _BED
-    cache = Path(os.environ.get("GEOTRAIN_CACHE") or "~/.cache/geotrain").expanduser()
-    return Facts(
-        user=os.environ.get("USER") or str(os.geteuid()),
-        root=root,
-        apt=bool(shutil.which("apt-get")) and bool({"debian", "ubuntu"} & _kin(release)),
-        distribution=release.get("ID", ""),
-        release=release.get("VERSION_ID", ""),
-        python=sys.version_info[:2],
-        found=frozenset(need.name for need in NEEDS if _is_there(need.name)),
-        apparmor=_read("/sys/module/apparmor/parameters/enabled").strip() == "Y",
-        system=_linux(os.uname().release),
-        cores=_cores(),
-        memory=_memory(),
-        disks=tuple(_disks(cache)),
-        cold=not (Path(os.environ.get("GEOTRAIN_PROGRAMS") or cache / "bin") / "kubelet").exists(),
-        kernel=kernel.features(DOCKER_ROOT) if bed and root else {},
-        cgroups=_controllers() if bed else CONTROLLERS,
-        docker=_daemon() if bed else "silent",
-        taken=tuple(port for port in DEAD_PORTS if _answers(port)),
-        loopback=_loopback(),
-    )
-
-
-def _linux(release: str) -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", release)
-    return (int(found[1]), int(found[2])) if found else LINUX
-
-
-def _os_release() -> dict[str, str]:
-    lines = (line.partition("=") for line in _read("/etc/os-release").splitlines())
-    return {key: text.strip().strip('"') for key, _, text in lines}
-
-
-def _kin(release: Mapping[str, str]) -> frozenset[str]:
-    return frozenset([release.get("ID", ""), *release.get("ID_LIKE", "").split()])
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def _is_there(name: str) -> bool:
-    if name == VENV:
-        made = os.access(ROOT / ".venv/bin/python", os.X_OK)
-        return made or all(importlib.util.find_spec(module) for module in ("venv", "ensurepip"))
-    if name == TORCH:
-        return _has_torch()
-    if name == AUTHORITIES:
-        return os.path.exists(os.environ.get("SSL_CERT_FILE") or name)
-    if name.startswith("/"):
-        return os.path.exists(name)
-    # sudo and cron drop the folders of administrators' programs from the PATH
-    return bool(shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin"))
-
-
-def _has_torch() -> bool:
-    candidates = [os.environ.get("GEOTRAIN_TORCH_PYTHON"), sys.executable, "/usr/bin/python3"]
-    code = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
-    return any(
-        subprocess.run([each, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
-        for each in candidates
-        if each and os.path.exists(each)
-    )
-
-
-def _cores() -> float:
-    """Processors that this process may use: its affinity, and its cgroup's share of time."""
-    cores = float(len(os.sched_getaffinity(0)))
-    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
-    if not quota:
-        quota = _read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").strip()
-        period = _read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    if quota.isdigit() and period.strip().isdigit():
-        cores = min(cores, int(quota) / int(period))
-    return cores
-
-
-def _memory() -> int:
-    """Bytes that this machine, or this container, may have."""
-    found = re.search(r"MemTotal:\s+(\d+) kB", _read("/proc/meminfo"))
-    limits = [int(found.group(1)) << 10] if found else []
-    for path in ("memory.max", "memory/memory.limit_in_bytes"):
-        limit = _read(f"/sys/fs/cgroup/{path}").strip()
-        limits += [int(limit)] if limit.isdigit() else []
-    return min(limits) if limits else 1 << 62
-
-
-def _disks(cache: Path) -> list[Disk]:
-    uses = {
-        "project": str(ROOT),
-        "cache": str(cache),
-        "temporary": os.environ.get("TMPDIR", "/tmp"),
-        "docker": DOCKER_ROOT,
-    }
-    disks = []
-    for use, path in uses.items():
-        there = Path(path)
-        while not there.exists():
-            there = there.parent
-        state = os.statvfs(there)
-        barred = bool(state.f_flag & (os.ST_NODEV | os.ST_NOEXEC))
-        disks.append(Disk(use, path, there.stat().st_dev, state.f_bavail * state.f_frsize, barred))
-    return disks
-
-
-def _controllers() -> frozenset[str] | None:
-    """The cgroup controllers, of version 2 or else of version 1; None where none are mounted."""
-    folder = Path("/sys/fs/cgroup")
-    unified = _read(str(folder / "cgroup.controllers")).split()
-    if unified:
-        return frozenset(unified)
-    names = [each.name for each in folder.glob("*") if (each / "cgroup.procs").exists()]
-    return frozenset(",".join(names).split(",")) if names else None
-
-
-def _daemon() -> str:
-    """Whether the docker daemon answers this user; asked by its socket, docker may be absent."""
-    host = os.environ.get("DOCKER_HOST", "")
-    path = host[len("unix://") :] if host.startswith("unix://") else "/var/run/docker.sock"
-    if host and not host.startswith("unix://"):
-        return "answers"  # elsewhere: docker itself will say
-    try:
-        with socket.socket(socket.AF_UNIX) as asked:
-            asked.settimeout(2)
-            asked.connect(path)
-            asked.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
-            return "answers" if asked.recv(64).startswith(b"HTTP/1") else "silent"
-    except PermissionError:
-        return "denied"
-    except OSError:
-        return "silent"
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=0.5).close()
-    except OSError:
-        return False
-    return True
-
-
-def _loopback() -> bool:
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            socket.create_connection(server.getsockname()[:2], timeout=1).close()
-    except OSError:
-        return False
-    return True
-
-
 # --- acting --------------------------------------------------------------------------------------
 
 
@@ -482,14 +276,15 @@ def main(arguments: list[str]) -> int:
         return 2
     if os.environ.get("PREFLIGHT") == "no":
         return 0
-    facts = observe(goal)
+    names = [need.name for need in NEEDS]
+    facts = observe(names, bed=goal in _BED)
     verdict = decide(facts, goal)
     may = facts.root and facts.apt and os.environ.get("INSTALL") != "no"
     if verdict.needs and not verdict.faults and may:
         if not install(verdict, facts):
             return 2
         importlib.invalidate_caches()
-        facts = observe(goal)
+        facts = observe(names, bed=goal in _BED)
         verdict = decide(facts, goal)
     if verdict.good:
         return 0

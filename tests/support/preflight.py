@@ -7,7 +7,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "make" / "preflight.py"
-KERNEL = ROOT / "make" / "kernel.py"
+SCRIPTS = sorted(SCRIPT.parent.glob("*.py"))
 
 
 def load() -> ModuleType:
@@ -20,3 +20,15 @@ def load() -> ModuleType:
         sys.modules["preflight"] = module
         specification.loader.exec_module(module)
     return sys.modules["preflight"]
+
+
+def machine() -> ModuleType:
+    """What looks at the machine."""
+    load()
+    return sys.modules["machine"]
+
+
+def kernel() -> ModuleType:
+    """What tries the kernel."""
+    load()
+    return sys.modules["kernel"]
