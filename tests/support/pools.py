@@ -10,6 +10,7 @@ from geotrain.fitting import NodeFacts, Occupancy
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 from geotrain.roles.controller.decision import HUB, Decision, Manifest
 from geotrain.roles.controller.observed import Member, RankPod
+from geotrain.roles.controller.ownership import Need, Taken
 from geotrain.roles.controller.pool_observed import PoolObserved
 from support import manifests
 
@@ -75,8 +76,14 @@ class World:
         self.one_cluster = False
         self.faults: dict[str, str] = {}
         self.has_finalizer = True
+        self.taken: tuple[Taken, ...] = ()
         self.objects: dict[tuple[str, str, str], Manifest] = {}
         assert not fields
+
+    def take(self, center: str, api_version: str, kind: str, name: str) -> None:
+        """Let somebody else's object have a name."""
+        need = Need(center, api_version, kind, "team-a", name)
+        self.taken = (*self.taken, Taken(need, "was not made by geotrain"))
 
     def observed(self) -> PoolObserved:
         return PoolObserved(
@@ -88,6 +95,7 @@ class World:
             profile=self.profile,
             stats=self.stats,
             has_finalizer=self.has_finalizer,
+            taken=self.taken,
         )
 
     def carry_out(self, decision: Decision) -> None:

@@ -10,7 +10,7 @@ import yaml
 from geotrain.adapters import credentials
 from geotrain.adapters.cluster import HttpCluster
 from geotrain.api import labels
-from geotrain.api.objects import CONFIG_MAPS, NAMESPACES, PODS, SERVICES
+from geotrain.api.objects import CONFIG_MAPS, ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES
 from geotrain.errors import Conflict
 from geotrain.roles.controller.ports import Cluster
 from support import manifests
@@ -45,7 +45,7 @@ async def cluster(request):
     made: Cluster = FakeCluster() if is_fake else _api(request.getfixturevalue("hub_plane"))
     await _make_namespace(made)
     yield made
-    for resource in (CONFIG_MAPS, PODS, SERVICES):
+    for resource in (CONFIG_MAPS, ENDPOINT_SLICES, PODS, SERVICES):
         for each in await made.list(resource, "team-a"):
             await made.delete(resource, "team-a", each["metadata"]["name"], grace=0)
     await made.close()
