@@ -100,6 +100,13 @@ class FakeCluster:
         await self._call("get", resource, name)
         return copied(self._found(resource, namespace, name))
 
+    async def find(self, resource: ApiResource, namespace: str, name: str) -> Object | None:
+        await self._call("list", resource, name)
+        return next(
+            (o for o in self._listed(resource, namespace, "") if o["metadata"]["name"] == name),
+            None,
+        )
+
     async def list(
         self, resource: ApiResource, namespace: str = "", selector: str = ""
     ) -> Sequence[Object]:

@@ -68,6 +68,12 @@ class HttpCluster:
         """Read one object; NotFound when there is none."""
         return await self._call("GET", resource.path(namespace, name))
 
+    async def find(self, resource: ApiResource, namespace: str, name: str) -> Object | None:
+        """Read one object, None when there is none, with the right to list its kind."""
+        query = {"fieldSelector": f"metadata.name={name}"}
+        page = await self._call("GET", resource.path(namespace), query=query)
+        return next(iter(_named(resource, page.get("items") or [])), None)
+
     async def list(
         self, resource: ApiResource, namespace: str = "", selector: str = ""
     ) -> Sequence[Object]:
@@ -164,9 +170,7 @@ class HttpCluster:
         query = {"limit": str(_PAGE), **_selecting(selector)}
         while True:
             page = await self._call("GET", resource.path(namespace), query=query)
-            items = page.get("items") or []
-            for each in items:  # lists leave these two out of their items
-                each["apiVersion"], each["kind"] = resource.api_version, resource.kind
+            items = _named(resource, page.get("items") or [])
             yield items, page["metadata"].get("resourceVersion", "")
             following = page["metadata"].get("continue")
             if not following:
@@ -264,6 +268,13 @@ class HttpCluster:
         authorization = self._credentials.authorization
         headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER}
         return {**headers, "Authorization": authorization} if authorization else headers
+
+
+def _named(resource: ApiResource, items: Sequence[Object]) -> Sequence[Object]:
+    """Lists leave these two out of their items."""
+    for each in items:
+        each["apiVersion"], each["kind"] = resource.api_version, resource.kind
+    return items
 
 
 def _place(found: Object) -> tuple[str, str]:

@@ -188,6 +188,16 @@ async def test_lists_select_by_label_and_name_the_kind(cluster):
     assert len(await cluster.list(CONFIG_MAPS, "", "team")) == 2
 
 
+async def test_one_object_is_found_by_its_name_among_others(cluster):
+    made = await cluster.create(CONFIG_MAPS, config_map("one", {"a": "1"}))
+    await cluster.create(CONFIG_MAPS, config_map("one-more"))
+    found = await cluster.find(CONFIG_MAPS, "team-a", "one")
+    assert found["metadata"]["uid"] == made["metadata"]["uid"]
+    assert (found["kind"], found["data"]) == ("ConfigMap", {"a": "1"})
+    assert await cluster.find(CONFIG_MAPS, "team-a", "on") is None
+    assert await cluster.find(CONFIG_MAPS, "team-b", "one") is None
+
+
 async def test_a_long_list_comes_whole(cluster, monkeypatch):
     monkeypatch.setattr("geotrain.adapters.cluster._PAGE", 3)
     for number in range(8):

@@ -28,6 +28,7 @@ from geotrain.api.objects import (
 from geotrain.errors import NotFound
 from geotrain.roles.controller import app
 from geotrain.settings import Settings
+from support.controlplane import ControlPlaneError
 from support.world import CENTERS, job
 
 pytestmark = pytest.mark.controlplane
@@ -100,6 +101,9 @@ class Look:
             for each in await cluster.list(resource, "team-a", OURS)
         ] + [o["metadata"]["name"] for o in await self.hub.list(BANDWIDTH_SCHEDULES)]
 
+    async def gone(self):
+        return await self.status() is None
+
     async def clean(self):
         return not await self.left()
 
@@ -153,10 +157,7 @@ async def test_a_job_lives_and_leaves_nothing(planes, look):
 
         await look.hub.delete(TRAINING_JOBS, "team-a", "gpt")
 
-        async def gone():
-            return await look.status() is None
-
-        await until("the job gone", gone)
+        await until("the job gone", look.gone)
         assert await look.left() == []
 
 
@@ -240,3 +241,116 @@ def start(planes, folder, name):
         return subprocess.Popen(
             command, stdout=log, stderr=log, env={"PYTHONPATH": str(OPERATOR), "PATH": "/usr/bin"}
         )
+
+
+USERS = {
+    ("dc-central", PODS, "gpt-r0"): {
+        "spec": {"containers": [{"name": "c", "image": "example.com/none"}]}
+    },
+    ("dc-central", CONFIG_MAPS, "gpt-geotrain-plan"): {"data": {"theirs": "yes"}},
+    ("dc-west", SERVICES, "gpt"): {"spec": {"clusterIP": "None", "selector": {"app": "mine"}}},
+    ("dc-east", CONFIG_MAPS, "gpt-geotrain.dc-east"): {"data": {"theirs": "yes"}},
+    ("dc-east", NETWORK_POLICIES, "gpt-ranks"): {"spec": {"podSelector": {}}},
+    ("dc-west", ENDPOINT_SLICES, "gpt-geotrain"): {
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.9.9.9"]}],
+    },
+}
+
+
+async def test_what_users_have_under_a_jobs_names_outlives_the_job(planes, look):
+    uids = {}
+    for (center, resource, name), content in USERS.items():
+        meta = {"name": name, "namespace": "team-a", "labels": {"app": "mine"}}
+        kind = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+        with contextlib.suppress(ControlPlaneError):
+            planes[center].kubectl("create", "namespace", "team-a")
+        made = await look.clusters[center].create(resource, kind | content)
+        uids[center, resource, name] = made["metadata"]["uid"]
+
+    async def theirs():
+        found = {}
+        for center, resource, name in uids:
+            each = await look.clusters[center].get(resource, "team-a", name)
+            assert each["metadata"]["labels"] == {"app": "mine"}
+            assert "deletionTimestamp" not in each["metadata"]
+            found[center, resource, name] = each["metadata"]["uid"]
+        return found
+
+    def told(*words):
+        async def described():
+            text = planes["dc-central"].kubectl("describe", "gtj", "gpt", "-n", "team-a")
+            said = " ".join(text.split())
+            return all(word in said for word in ("NameTaken", *words))
+
+        return until(f"a description with {words}", described)
+
+    async def remove(*keys):
+        for center, resource, name in keys:
+            await look.clusters[center].delete(resource, "team-a", name, grace=0)
+            del uids[center, resource, name]
+
+    pod, ledger, *others = uids
+    async with controller(planes):
+        await look.hub.create(TRAINING_JOBS, job())
+        await told("Pod team-a/gpt-r0 in dc-central")
+        assert await theirs() == uids
+        await remove(pod)
+        await told("ConfigMap team-a/gpt-geotrain-plan on the hub")
+        assert await theirs() == uids
+        await remove(ledger)
+        await told("in dc-east", "in dc-west", "and 1 more; rename the job or remove those objects")
+        assert await theirs() == uids
+
+        await look.hub.delete(TRAINING_JOBS, "team-a", "gpt")
+        await until("the job gone", look.gone)
+        assert await theirs() == uids
+        assert await look.left() == []
+
+        await look.hub.create(TRAINING_JOBS, job())
+        await told("Service team-a/gpt in dc-west")
+        await remove(*others)
+        await look.reach("Running")
+
+
+async def test_a_job_deleted_in_the_foreground_holds_its_links_to_the_last_pod(planes, look):
+    """The garbage collector deletes what a job owns before the job: its schedules wait for us."""
+    async with controller(planes):
+        await look.hub.create(TRAINING_JOBS, job())
+        await look.reach("Running")
+        planes["dc-east"].kill("kwok")  # its pods end and end
+        try:
+            planes["dc-central"].kubectl(
+                *("delete", "gtj", "gpt", "-n", "team-a", "--cascade=foreground", "--wait=false")
+            )
+
+            async def last():
+                return {center for center, _ in await look.pods()} == {"dc-east"}
+
+            async def collected():
+                schedules = await look.hub.list(BANDWIDTH_SCHEDULES, "team-a")
+                return all("deletionTimestamp" in each["metadata"] for each in schedules)
+
+            await until("all other pods gone", last)
+            await until("schedules marked by the garbage collector", collected)
+            assert len(await look.hub.list(BANDWIDTH_SCHEDULES, "team-a")) == 3
+            assert await look.status() is not None
+        finally:
+            planes["dc-east"].start("kwok")
+        await until("the job gone", look.gone)
+        assert await look.left() == []
+
+
+async def test_schedules_of_a_job_that_lost_our_finalizer_go_too(planes, look):
+    async with controller(planes):
+        await look.hub.create(TRAINING_JOBS, job())
+        await look.reach("Running")
+        no_finalizers = {"metadata": {"finalizers": None}}
+        await look.hub.delete(TRAINING_JOBS, "team-a", "gpt")
+        with contextlib.suppress(NotFound):
+            await look.hub.patch(TRAINING_JOBS, "team-a", "gpt", no_finalizers)
+
+        async def given_back():
+            return not await look.hub.list(BANDWIDTH_SCHEDULES, "team-a")
+
+        await until("no schedules", given_back)

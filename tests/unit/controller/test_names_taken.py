@@ -15,7 +15,7 @@ from geotrain.api.objects import (
     SERVICES,
     TRAINING_JOBS,
 )
-from geotrain.errors import Conflict
+from geotrain.errors import Conflict, Unreachable
 from geotrain.roles.controller.controller import Key
 from geotrain.roles.controller.ownership import owner
 from support import manifests
@@ -127,7 +127,7 @@ async def test_it_is_looked_at_again_soon_and_nothing_is_written_meanwhile(world
     assert await world.look() == 5.0
     calls = [call for cluster in world.clusters.values() for call in cluster.calls]
     assert not [c for c in calls if c[0] in ("create", "apply", "patch", "delete")]
-    assert ("get", "services", "gpt") in calls
+    assert ("list", "services", "gpt") in calls
 
 
 async def test_all_taken_names_that_are_known_are_told_at_once(world):
@@ -150,7 +150,7 @@ async def test_a_restarted_controller_leaves_it_alone_too(world):
 
 async def test_a_member_that_is_cut_off_does_not_make_it_forgotten(world):
     (put,) = await begun(world, ("dc-west", theirs(SERVICES, "gpt")))
-    world.clusters["dc-west"].fail_next("get", Conflict("no"))
+    world.clusters["dc-west"].fail_next("list", Unreachable("cut"))
     await world.look()
     assert world.condition("Reserved")[1] == "NameTaken"
     assert found(world, "dc-west", SERVICES, "gpt") == put

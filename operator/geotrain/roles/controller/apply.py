@@ -59,13 +59,11 @@ class Target:
     async def look(self, resource: ApiResource, wanted: Manifest) -> Object | None:
         """The object of the same namespace and name as the API has it now, None without one."""
         place = _place(wanted)
-        try:
-            found = await self.cluster.get(resource, *place)
-        except NotFound:
-            if self.mirror is not None:
-                self.mirror.drop(resource, *place)
-            return None
-        self.put(resource, found)
+        found = await self.cluster.find(resource, *place)
+        if found is not None:
+            self.put(resource, found)
+        elif self.mirror is not None:
+            self.mirror.drop(resource, *place)
         return found
 
     def refuse(self, name: str, wanted: Manifest, found: Object) -> NameTaken:

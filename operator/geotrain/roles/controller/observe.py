@@ -247,14 +247,13 @@ def read_all(kind: type[_Kind], manifests: Iterable[Object]) -> tuple[_Kind, ...
 async def _look_again(site: Site, resource: ApiResource, place: Place) -> Object | None:
     """What was found in the way as it is now; as it was while the cluster cannot be asked."""
     try:
-        found = await site.cluster.get(resource, *place)
-    except NotFound:
-        site.mirror.clear(resource, place)
-        return None
+        found = await site.cluster.find(resource, *place)
     except ClusterError as error:
         _log.info("%s %s cannot be asked for: %s", resource, "/".join(place), error)
         return site.mirror.namesake(resource, place)
-    if owner(found):
+    if found is None:
+        site.mirror.clear(resource, place)
+    elif owner(found):
         site.mirror.put(resource, found)
     else:
         site.mirror.note(resource, found)

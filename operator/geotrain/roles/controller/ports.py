@@ -18,6 +18,10 @@ class Cluster(Protocol):
         """Read one object; NotFound when there is none."""
         ...
 
+    async def find(self, resource: ApiResource, namespace: str, name: str) -> Object | None:
+        """Read one object, None when there is none, with the right to list its kind."""
+        ...
+
     async def list(
         self, resource: ApiResource, namespace: str = "", selector: str = ""
     ) -> Sequence[Object]:
