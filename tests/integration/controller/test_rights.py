@@ -188,9 +188,14 @@ async def test_the_accounts_may_do_all_that_they_need_and_nothing_else(clusters)
 
 
 async def _life_of_a_job(clusters: Clusters) -> None:
-    """Place, restart, suspend, resume, finish, remove after the time to live."""
+    """Place, repair, restart, suspend, resume, finish, remove after the time to live."""
     await clusters.call("POST", JOBS, training(ttlAfterFinished="0s"))
     await clusters.until_phase("Running")
+    for where in clusters.planes:
+        config = f"/api/v1/namespaces/{TEAM}/configmaps/gpt-geotrain-{where}"
+        await _repaired(clusters, config, {"data": {"schedule.csv": "none"}}, where)
+        service = f"/api/v1/namespaces/{TEAM}/services/gpt"
+        await _repaired(clusters, service, {"spec": {"publishNotReadyAddresses": False}}, where)
     (where, lost), *_ = await clusters.pods()
     name = lost["metadata"]["name"]
     await clusters.call("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0}, where)
@@ -213,6 +218,18 @@ async def _life_of_a_job(clusters: Clusters) -> None:
     await clusters.until_empty()
 
 
+async def _repaired(clusters: Clusters, path: str, damage: Object, where: str) -> None:
+    """Somebody changes an object of geotrain's, which then is as it was."""
+    (part,) = damage
+    before = (await clusters.call("GET", path, where=where))[part]
+    await clusters.call("PATCH", path, damage, where, content=MERGE)
+
+    async def whole() -> bool:
+        return (await clusters.call("GET", path, where=where))[part] == before
+
+    await clusters.until(f"{path} in {where} repaired", whole)
+
+
 async def _life_of_a_pool(clusters: Clusters) -> None:
     """A router on the hub and workers beside all ranks, until the pool is deleted."""
     await clusters.call("POST", JOBS, training())
@@ -226,6 +243,8 @@ async def _life_of_a_pool(clusters: Clusters) -> None:
         return homes == {HUB, MEMBER} and told == [True]
 
     await clusters.until("workers and a router that knows them", served)
+    router = f"/apis/apps/v1/namespaces/{TEAM}/deployments/chat-router"
+    await _repaired(clusters, router, {"spec": {"replicas": 2}}, HUB)
     await clusters.call("DELETE", f"{POOLS}/chat")
     await clusters.until_gone(f"{POOLS}/chat")
 
