@@ -29,6 +29,7 @@ CRDS = sorted(d["metadata"]["name"] for d in schemas.crds().values())
 HUB = ("hub.enabled=true",)
 DRAIN = ("hub.enabled=true", "uninstall=Drain")
 OF_RELEASE = "app.kubernetes.io/instance=geotrain"
+OPEN = "admission.enabled=false"  # so that a test can make a job's pods
 SOON = ("--timeout", "60s")
 
 
@@ -347,7 +348,7 @@ class TestUninstallingAMember:
     def test_pods_of_jobs_are_named_and_nothing_is_touched(
         self, release: Release, team: None
     ) -> None:
-        release.install()
+        release.install(OPEN)
         release.plane.apply(rank("gpt-r0"), rank("gpt-r1"))
         with (
             Hooks(release.plane, helm.NAMESPACE) as hooks,
@@ -364,7 +365,7 @@ class TestUninstallingAMember:
     def test_draining_locks_the_hub_out_and_removes_what_jobs_have(
         self, release: Release, team: None
     ) -> None:
-        release.install("uninstall=Drain")
+        release.install(OPEN, "uninstall=Drain")
         ours = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.JOB: "gpt"}
         map_of = {"apiVersion": "v1", "kind": "ConfigMap"}
         place = {"namespace": "team-a"}
