@@ -260,6 +260,52 @@ def says_suspended(plane: ControlPlane, name: str = "gpt") -> None:
     )
 
 
+CRITICAL = ["system-node-critical", "system-cluster-critical"]
+GUARDED = {
+    "ResourceQuota": {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "ResourceQuotaConfiguration",
+        "limitedResources": [
+            {
+                "resource": "pods",
+                "matchScopes": [
+                    {"scopeName": "PriorityClass", "operator": "In", "values": CRITICAL}
+                ],
+            }
+        ],
+    }
+}
+"""As on GKE: pods of these classes only where a ResourceQuota asks for them by name."""
+
+
+class TestWhereQuotasGuardThePriorities:
+    @pytest.fixture(scope="class")
+    def guarded(self, control_plane_factory: Any) -> ControlPlane:
+        made: ControlPlane = control_plane_factory(controller_manager=True, admission=GUARDED)
+        return made
+
+    def test_the_default_makes_pods(self, guarded: ControlPlane) -> None:
+        Release(guarded).install()
+        await_(lambda: guarded.get("pods", "-n", helm.NAMESPACE)["items"])
+        (pod,) = guarded.get("pods", "-n", helm.NAMESPACE)["items"]
+        assert pod["spec"]["priorityClassName"] == TRAINING
+        assert pod["spec"]["priority"] == 1000
+
+    def test_the_clusters_own_class_does_not(self, guarded: ControlPlane) -> None:
+        """What the default was: it shows that the guard is there."""
+        critical = "member.scheduler.priorityClassName=system-cluster-critical"
+        Release(guarded).upgrade(critical)
+
+        def refused() -> bool:
+            (found,) = guarded.get("deploy", "-n", helm.NAMESPACE)["items"]
+            conditions = found["status"].get("conditions") or []
+            return any(
+                "insufficient quota to match these scopes" in c["message"] for c in conditions
+            )
+
+        await_(refused)
+
+
 def rank(name: str, finalizers: tuple[str, ...] = ()) -> dict[str, Any]:
     """A training pod, as a member holds it."""
     return {
@@ -343,6 +389,21 @@ class TestUninstallingAHub:
         with Controller(release.plane, helm.NAMESPACE):
             release.plane.kubectl("wait", "ns/team-a", "--for=delete", "--timeout=60s")
 
+    def test_definitions_that_are_deleted_by_hand_take_the_jobs_with_them(
+        self, release: Release
+    ) -> None:
+        """And once they are back the controller goes on, anew or as it is."""
+        release.install(*HUB)
+        release.plane.apply(*job(suspend=False))
+        with Controller(release.plane, helm.NAMESPACE):
+            await_(lambda: finalizers(release.plane) == [labels.FINALIZER])
+            release.plane.kubectl("delete", "crd", *CRDS, "--timeout=60s")
+            release.plane.apply(*schemas.crds().values())
+            wait = ("--for=condition=Established", "--timeout=30s")
+            release.plane.kubectl("wait", "crd", *CRDS, *wait)
+            release.plane.apply(*job(suspend=False))
+            await_(lambda: finalizers(release.plane) == [labels.FINALIZER])
+
 
 class TestUninstallingAMember:
     def test_pods_of_jobs_are_named_and_nothing_is_touched(
@@ -381,7 +442,7 @@ class TestUninstallingAMember:
         assert {o["metadata"]["name"] for o in left} == {"users", "kube-root-ca.crt"}
 
 
-def await_(condition: Callable[[], bool], timeout: float = 30.0) -> None:
+def await_(condition: Callable[[], Any], timeout: float = 30.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline
