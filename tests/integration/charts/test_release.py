@@ -198,6 +198,16 @@ class TestDefinitions:
             release.upgrade(*HUB, options=SOON)
         assert "colour" in spec_fields(release.plane)
 
+    def test_an_installation_brings_those_of_an_earlier_one_up_to_date(
+        self, release: Release
+    ) -> None:
+        older = schemas.crds()["PrefillPool"]
+        del older["metadata"]["annotations"]
+        release.plane.apply(older)
+        with Hooks(release.plane, helm.NAMESPACE):
+            release.install(*HUB, options=SOON)
+        assert digests(release.plane) == OWN_DIGESTS
+
     def test_a_member_that_becomes_the_hub_gets_them(self, release: Release) -> None:
         release.install()
         with Hooks(release.plane, helm.NAMESPACE):

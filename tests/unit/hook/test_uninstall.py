@@ -80,6 +80,11 @@ def test_what_remains_says_why() -> None:
     assert "after 120 s" in said
 
 
+def test_a_controller_that_does_not_end_is_named() -> None:
+    said = uninstall.controller_remains([pod("geotrain-controller-1")], 80)
+    assert "still ran after 80 s (team-a/geotrain-controller-1)" in said
+
+
 def test_pods_are_counted_by_job() -> None:
     said = uninstall.pods_refused([pod("a"), pod("b"), pod("c", job="bert")], KEEP)
     assert said.startswith(

@@ -100,6 +100,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     leave.add_argument("--drain", action="store_true", help="end what runs instead of refusing")
     leave.add_argument("--keep", required=True, help="the command that undoes a refused uninstall")
     leave.add_argument(
-        "--timeout", type=float, default=120.0, help="seconds to wait (default %(default)s)"
+        "--timeout",
+        type=float,
+        default=80.0,  # thrice is less than Helm's own five minutes
+        help="seconds to wait for jobs, the controller and pods each (default %(default)s)",
     )
     return parser.parse_args(arguments)

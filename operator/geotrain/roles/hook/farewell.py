@@ -19,7 +19,7 @@ from geotrain.api.objects import (
     ApiResource,
     Object,
 )
-from geotrain.errors import Conflict, NotFound, Refused
+from geotrain.errors import Conflict, GeotrainError, NotFound, Refused
 from geotrain.roles.hook import uninstall
 from geotrain.roles.hook.ports import Clock, Cluster
 from geotrain.units import Seconds
@@ -63,10 +63,18 @@ class Farewell:
         """
         await self._end_jobs()
         await self._scale(namespace, 0)
-        await self._until(lambda: self._cluster.list(PODS, namespace, _CONTROLLER_PODS))
+        try:
+            await self._let_go(namespace)
+        except GeotrainError:
+            await self._scale(namespace, 1)
+            raise
+
+    async def _let_go(self, namespace: str) -> None:
+        """Take the finalizers off; a controller that still runs would put them on again."""
+        if left := await self._until(lambda: self._cluster.list(PODS, namespace, _CONTROLLER_PODS)):
+            raise Refused(uninstall.controller_remains(left, self._timeout))
         if live := uninstall.live_jobs(await self._listed(TRAINING_JOBS)):
-            await self._scale(namespace, 1)  # one came in the last moment
-            raise Refused(uninstall.jobs_refused(live, self._keep))
+            raise Refused(uninstall.jobs_refused(live, self._keep))  # it came in the last moment
         for resource in (PREFILL_POOLS, TRAINING_JOBS):
             for each in filter(uninstall.is_held, await self._listed(resource)):
                 await self._release(resource, each)

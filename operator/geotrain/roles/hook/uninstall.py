@@ -63,6 +63,15 @@ def jobs_remain(jobs: Sequence[Manifest], waited: float) -> str:
     )
 
 
+def controller_remains(pods: Sequence[Manifest], waited: float) -> str:
+    """Why the hub cannot be uninstalled although no job is live."""
+    return (
+        f"the controller was told to end and still ran after {waited:.0f} s"
+        f" ({_named(map(_name, pods))}): nothing was uninstalled; see `kubectl describe pod`, then"
+        " uninstall again"
+    )
+
+
 def pods_refused(pods: Sequence[Manifest], keep: str) -> str:
     """Why a member cannot be uninstalled; ``keep`` is the command that stays with geotrain."""
     return (
