@@ -430,7 +430,6 @@ class TestUninstallingAMember:
             "2 pods of geotrain's jobs still run in this cluster (team-a/gpt: 2)"
             in (hooks.said["geotrain-uninstall"])
         )
-        assert release.status() == "deployed"
         assert len(release.plane.get("pods", "-n", "team-a")["items"]) == 2
 
     def test_draining_locks_the_hub_out_and_removes_what_jobs_have(
@@ -452,7 +451,7 @@ class TestUninstallingAMember:
         assert {o["metadata"]["name"] for o in left} == {"users", "kube-root-ca.crt"}
 
 
-def await_(condition: Callable[[], Any], timeout: float = 30.0) -> None:
+def await_(condition: Callable[[], Any], timeout: float = 90.0) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline
