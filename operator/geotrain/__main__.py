@@ -61,8 +61,18 @@ def hook(arguments: Arguments) -> int:
     return app.main(arguments)
 
 
+def probe(arguments: Arguments) -> int:
+    """Tell whether other data centres' pods can be reached; set up by the pod's environment."""
+    from geotrain.adapters import logs
+    from geotrain.roles.probe import app
+
+    argparse.ArgumentParser(prog="python -m geotrain probe").parse_args(arguments)
+    logs.configure()
+    return app.main()
+
+
 ROLES: Final[Mapping[str, Callable[[Arguments], int]]] = {
-    role.__name__: role for role in (controller, extender, sidecar, router, hook)
+    role.__name__: role for role in (controller, extender, sidecar, router, hook, probe)
 }
 
 

@@ -5,7 +5,8 @@
     ├── Refused               what was asked would do harm: says which, and what to do instead
     ├── ClusterError          a Kubernetes API did not do what was asked
     │   ├── Unreachable         no answer: network, TLS, or a refused connection
-    │   ├── Forbidden           401 or 403: the credentials do not suffice
+    │   ├── Forbidden           403: the credentials do not suffice
+    │   │   └── Unauthorized      401: nobody knows whose they are, or they have ended
     │   ├── NotFound            404
     │   ├── Conflict            409: somebody else changed or created the object first
     │   │   └── NameTaken         the object of that name is not geotrain's, and is left alone
@@ -67,6 +68,10 @@ class Unreachable(ClusterError):
 
 class Forbidden(ClusterError):
     """The credentials do not allow the call."""
+
+
+class Unauthorized(Forbidden):
+    """The API server does not know whose the credentials are, or they have ended."""
 
 
 class NotFound(ClusterError):

@@ -76,9 +76,15 @@ class Settings(_Section):
     def from_file(cls, path: Path) -> Self:
         """Read a YAML file. Raises InputError when it is missing or wrong."""
         try:
-            document = yaml.safe_load(path.read_text())
+            return cls.from_text(path.read_text())
         except OSError as error:
             raise InputError(f"the settings cannot be read: {error}") from error
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read YAML. Raises InputError when it is wrong."""
+        try:
+            document = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise InputError(f"{path} is not YAML: {error}") from error
+            raise InputError(f"the settings are not YAML: {error}") from error
         return cls.from_document({} if document is None else document)

@@ -6,7 +6,7 @@ tests/integration/controller/test_cluster_contract.py runs against it and agains
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from geotrain.api.objects import PODS, ApiResource, Change, Object, Patch, resource_of
@@ -34,7 +34,8 @@ class FakeCluster:
 
     ``calls`` lists what was asked, as (verb, plural, name). ``fail_next`` makes coming calls of a
     verb fail; ``down`` makes all fail and ends every watch. Bound pods that are deleted stay as
-    terminating until ``vanish`` plays the kubelet.
+    terminating until ``vanish`` plays the kubelet. ``grant`` answers requests for tokens;
+    ``renewed`` lists the kubeconfigs that were taken up later.
     """
 
     def __init__(self, name: str = "fake") -> None:
@@ -48,6 +49,9 @@ class FakeCluster:
         self._failures: list[tuple[str, ClusterError]] = []
         self._later: list[list[Any]] = []
         self._down = False
+        self.renewed: list[str] = []
+        self.grant: Callable[[Object], str] = lambda _: ""
+        self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
 
     # What tests do.
 
@@ -113,7 +117,12 @@ class FakeCluster:
         await self._call("list", resource, selector)
         return self._listed(resource, namespace, selector)
 
-    async def create(self, resource: ApiResource, manifest: Object) -> Object:
+    async def create(
+        self, resource: ApiResource, manifest: Object, *, subresource: str = ""
+    ) -> Object:
+        if subresource:
+            await self._call(subresource, resource, manifest["metadata"]["name"])
+            return copied({**manifest, "status": {"token": self.grant(manifest)}})
         await self._call("create", resource, manifest["metadata"]["name"])
         if _key(resource, manifest) in self._objects:
             raise Conflict(f"{resource} {manifest['metadata']['name']!r} already exists")
@@ -199,6 +208,12 @@ class FakeCluster:
             return copied(self.reports[namespace, pod])
         except KeyError:
             raise ClusterError(f"no endpoints for {pod}:{port}/{path}") from None
+
+    async def version(self) -> str:
+        return "v1.36.0"
+
+    def renew(self, kubeconfig: str) -> None:
+        self.renewed.append(kubeconfig)
 
     async def close(self) -> None:
         for *_, queue in self._watchers:

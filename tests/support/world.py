@@ -15,7 +15,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from geotrain.api import labels
+from geotrain.api import labels, tokens
 from geotrain.api.objects import (
     BANDWIDTH_SCHEDULES,
     CONFIG_MAPS,
@@ -40,6 +40,7 @@ from support.scheduling import node_manifest
 
 GPU = "example.com/gpu"
 CENTERS = ("dc-central", "dc-east", "dc-west")  # dc-central is the hub
+NETWORKS = {name: f"10.{101 + number}.0.0/16" for number, name in enumerate(CENTERS)}
 CHILDREN = (PODS, SERVICES, ENDPOINT_SLICES, NETWORK_POLICIES, CONFIG_MAPS)
 PROFILE = {
     "layers": [
@@ -108,10 +109,9 @@ class Kubelets:
         elif self.binding and not spec.get("schedulingGates") and "nodeName" not in spec:
             self._addresses += 1
             pod["spec"]["nodeName"] = f"{name}-node"
-            pod["status"] = {
-                "phase": "Running",
-                "podIP": f"10.0.{self._addresses // 250}.{self._addresses % 250 + 1}",
-            }
+            third, fourth = divmod(self._addresses, 250)
+            address = f"{NETWORKS[name].removesuffix('.0.0/16')}.{third}.{fourth + 1}"
+            pod["status"] = {"phase": "Running", "podIP": address}
             cluster.put(pod)
 
 
@@ -124,6 +124,7 @@ class World:
         self.clock = FakeClock()
         self.kubelets = Kubelets(self.clusters)
         self.faults: list[GeotrainError] = []
+        self.aliases: dict[str, str] = {}  # kubeconfig without its token → cluster
         for name, cluster in self.clusters.items():
             cluster.put(node_manifest(f"{name}-node", name, gpu=str(gpus), memory="64Gi"))
         self._register()
@@ -269,7 +270,8 @@ class World:
 
     def _register(self) -> None:
         for name in CENTERS:
-            center = manifests.data_center(name, gpuResource=GPU)
+            network = {"podCIDRs": [NETWORKS[name]]}
+            center = manifests.data_center(name, gpuResource=GPU, network=network)
             if name != "dc-central":
                 ref = {"namespace": "geotrain-system", "name": name}
                 center["spec"]["cluster"] = {"kubeconfigSecretRef": ref}
@@ -285,9 +287,10 @@ class World:
         self.hub.put(profile())
 
     def _open(self, kubeconfig: str) -> FakeCluster:
-        if kubeconfig not in self.clusters:
+        name = self.aliases.get(tokens.without(kubeconfig), kubeconfig)
+        if name not in self.clusters:
             raise CredentialsError("the kubeconfig is incomplete: no current-context")
-        return self.clusters[kubeconfig]
+        return self.clusters[name]
 
 
 def secret(name: str, kubeconfig: str) -> Object:

@@ -31,7 +31,7 @@ def test_settings_are_a_mapping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"), [(None, "cannot be read"), ("a: [", "is not YAML")], ids=["none", "cut"]
+    ("text", "complaint"), [(None, "cannot be read"), ("a: [", "are not YAML")], ids=["none", "cut"]
 )
 def test_a_file_that_is_none(tmp_path: Path, text: str | None, complaint: str) -> None:
     path = tmp_path / "settings.yaml"

@@ -6,12 +6,14 @@ for the same calls. Answers become members of ``geotrain.errors``, with the serv
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import aiohttp
 
-from geotrain.adapters.credentials import Credentials
+from geotrain.adapters.credentials import Credentials, from_document, parse
 from geotrain.api.labels import FIELD_MANAGER
 from geotrain.api.objects import ApiResource, Change, ChangeType, Object, Patch
 from geotrain.errors import (
@@ -22,6 +24,7 @@ from geotrain.errors import (
     Invalid,
     NotFound,
     TooManyRequests,
+    Unauthorized,
     Unreachable,
 )
 from geotrain.units import Seconds
@@ -44,7 +47,7 @@ _MESSAGE_LENGTH: Final = 256  # of a server's sentence; more could hold what it 
 
 _ERRORS: Final[dict[int, type[ClusterError]]] = {
     400: Invalid,
-    401: Forbidden,
+    401: Unauthorized,
     403: Forbidden,
     404: NotFound,
     409: Conflict,
@@ -60,6 +63,9 @@ class HttpCluster:
         self._credentials = credentials
         self._room = asyncio.Semaphore(in_flight)
         self._session: aiohttp.ClientSession | None = None
+        self.clock_skew: Seconds | None = None
+        """By how much the server's clock is ahead of ours at its last answer, to about a second;
+        None before one."""
 
     def __repr__(self) -> str:
         return f"HttpCluster({self._credentials.host!r})"
@@ -80,9 +86,13 @@ class HttpCluster:
         """Read all objects that match the label selector, page by page."""
         return [o async for page in self._pages(resource, namespace, selector) for o in page[0]]
 
-    async def create(self, resource: ApiResource, manifest: Object) -> Object:
-        """Create an object; Conflict when it exists."""
-        path = resource.path(manifest["metadata"].get("namespace", ""))
+    async def create(
+        self, resource: ApiResource, manifest: Object, *, subresource: str = ""
+    ) -> Object:
+        """Create an object, or a subresource of the one that it names; Conflict when it exists."""
+        meta = manifest.get("metadata") or {}  # reviews have none
+        name = meta["name"] if subresource else ""
+        path = resource.path(meta.get("namespace", ""), name, subresource)
         return await self._call("POST", path, body=manifest, query=_MANAGER, repeatable=False)
 
     async def apply(self, resource: ApiResource, manifest: Object) -> Object:
@@ -157,6 +167,17 @@ class HttpCluster:
         url = f"/api/v1/namespaces/{namespace}/pods/http:{pod}:{port}/proxy/{path.lstrip('/')}"
         return await self._call("GET", url, repeatable=False)
 
+    async def version(self) -> str:
+        """The API server's version, like v1.33.1."""
+        return str((await self._call("GET", "/version")).get("gitVersion", ""))
+
+    def renew(self, kubeconfig: str) -> None:
+        """Log in as another kubeconfig of the same cluster says; watches that are open go on.
+
+        Raises CredentialsError as ``credentials.from_document`` does.
+        """
+        self._credentials = from_document(parse(kubeconfig))
+
     async def close(self) -> None:
         """Give up all connections."""
         if self._session is not None:
@@ -219,8 +240,9 @@ class HttpCluster:
                 data=data,
                 headers=headers,
                 timeout=_REQUEST_TIMEOUT,
-                server_hostname=self._credentials.server_hostname,
+                **self._way(),
             ) as answer:
+                self.clock_skew = _skew(answer.headers, self.clock_skew)
                 text = await answer.text()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unreachable(self._credentials.host, error) from error
@@ -244,7 +266,7 @@ class HttpCluster:
                 params=query,
                 headers=self._headers(),
                 timeout=_WATCH_TIMEOUT,
-                server_hostname=self._credentials.server_hostname,
+                **self._way(),
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unreachable(self._credentials.host, error) from error
@@ -267,7 +289,32 @@ class HttpCluster:
     def _headers(self) -> dict[str, str]:
         authorization = self._credentials.authorization
         headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER}
-        return {**headers, "Authorization": authorization} if authorization else headers
+        if authorization:
+            headers["Authorization"] = authorization
+        proxy = self._credentials.proxy
+        if proxy is not None and proxy.authorization and self._credentials.ssl is None:
+            headers["Proxy-Authorization"] = proxy.authorization  # it reads a plain request itself
+        return headers
+
+    def _way(self) -> dict[str, Any]:
+        """How the server is reached and recognised.
+
+        As with kubectl, an https proxy is recognised by the same authorities as the server.
+        """
+        proxy = self._credentials.proxy
+        way: dict[str, Any] = {"server_hostname": self._credentials.server_hostname}
+        if proxy is None:
+            return way
+        known = {"Proxy-Authorization": proxy.authorization} if proxy.authorization else None
+        return {**way, "proxy": proxy.url, "proxy_headers": known}
+
+
+def _skew(headers: Mapping[str, str], before: Seconds | None) -> Seconds | None:
+    try:
+        said = parsedate_to_datetime(headers["Date"]).timestamp()
+    except (KeyError, ValueError):
+        return before
+    return said + 0.5 - time.time()  # the header is cut to whole seconds
 
 
 def _named(resource: ApiResource, items: Sequence[Object]) -> Sequence[Object]:

@@ -5,6 +5,7 @@ else of it is used. A kubeconfig that comes out of a Secret must be self-contain
 file paths in it would run or be read inside the controller's own pod.
 """
 
+import os
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from kubernetes import client, config
 from kubernetes.config.config_exception import ConfigException
 
+from geotrain.adapters import proxies
 from geotrain.errors import CredentialsError
 
 _FOREIGN_USER_FIELDS: Final = ("exec", "auth-provider", "tokenFile")
@@ -28,6 +30,8 @@ class Credentials:
         self.host: str = configuration.host.rstrip("/")
         self.server_hostname: str | None = getattr(configuration, "tls_server_name", None) or None
         self.ssl = _trust(configuration)
+        # The client takes proxy-url over; ``_configuration`` keeps it from the environment's.
+        self.proxy = proxies.choose(self.host, configuration.proxy or "", os.environ)
 
     @property
     def authorization(self) -> str | None:
@@ -58,9 +62,13 @@ class Credentials:
         return f"Credentials({self.host!r})"
 
 
+def _configuration() -> client.Configuration:
+    return client.Configuration(proxy="")
+
+
 def in_cluster() -> Credentials:
     """The account of the pod that this process runs in. Raises CredentialsError outside of one."""
-    held = client.Configuration()
+    held = _configuration()
     try:
         config.load_incluster_config(held)  # type: ignore[no-untyped-call]
     except ConfigException as error:
@@ -72,7 +80,7 @@ def from_file(path: Path) -> Credentials:
     """The current context of a kubeconfig. Raises CredentialsError that says what is wrong."""
     if not path.is_file():
         raise CredentialsError(f"there is no kubeconfig at {path}")
-    held = client.Configuration()
+    held = _configuration()
     try:
         config.load_kube_config(  # type: ignore[no-untyped-call]
             str(path), client_configuration=held, persist_config=False
@@ -90,7 +98,7 @@ def from_document(document: Mapping[str, Any]) -> Credentials:
     problem = _foreign(document)
     if problem:
         raise CredentialsError(problem)
-    held = client.Configuration()
+    held = _configuration()
     try:
         config.load_kube_config_from_dict(  # type: ignore[no-untyped-call]
             dict(document), client_configuration=held, persist_config=False

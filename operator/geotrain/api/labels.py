@@ -20,6 +20,7 @@ ROLE: Final = "geotrain.io/role"
 ROLE_TRAINER: Final = "trainer"
 ROLE_PREFILL: Final = "prefill"
 ROLE_ROUTER: Final = "router"
+ROLE_PROBE: Final = "probe"
 JOB: Final = "geotrain.io/job"
 JOB_UID: Final = "geotrain.io/job-uid"
 NAMESPACE: Final = "geotrain.io/namespace"  # where it was made: a copy elsewhere is not ours
@@ -38,7 +39,12 @@ MAX_PREFILL_PER_GPU: Final = "geotrain.io/max-prefill-per-gpu"
 BASELINE: Final = "geotrain.io/baseline"  # on a router's ConfigMap: iterations without prefill
 ROUTES: Final = "geotrain.io/routes"  # on a router's pod: which workers it should know of
 
+CLUSTER_UID: Final = "geotrain.io/cluster-uid"  # on a DataCenter: of the member's kube-system
+TOKEN_LIFETIME: Final = "geotrain.io/token-lifetime"  # noqa: S105 (seconds, on a Secret)
+
 SCHEDULER_NAME: Final = "geotrain-scheduler"
+CONTROLLER_NAME: Final = "geotrain-controller"  # Deployment and account on the hub
+MEMBER_ACCOUNT: Final = "geotrain-member"  # account and role of the hub's controller in a member
 SCHEDULING_GATE: Final = "geotrain.io/gang"
 MANAGED_RESOURCE: Final = "geotrain.io/rank"  # requested by our pods so that the extender is asked
 FINALIZER: Final = "geotrain.io/cleanup"

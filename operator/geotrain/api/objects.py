@@ -53,6 +53,21 @@ class Change:
 
 
 NAMESPACES: Final = ApiResource("v1", "Namespace", "namespaces", namespaced=False)
+SERVICE_ACCOUNTS: Final = ApiResource("v1", "ServiceAccount", "serviceaccounts")
+ROLES: Final = ApiResource("rbac.authorization.k8s.io/v1", "Role", "roles")
+ROLE_BINDINGS: Final = ApiResource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+CRDS: Final = ApiResource(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    namespaced=False,
+)
+RULES_REVIEWS: Final = ApiResource(
+    "authorization.k8s.io/v1",
+    "SelfSubjectRulesReview",
+    "selfsubjectrulesreviews",
+    namespaced=False,
+)
 NODES: Final = ApiResource("v1", "Node", "nodes", namespaced=False)
 PODS: Final = ApiResource("v1", "Pod", "pods")
 SERVICES: Final = ApiResource("v1", "Service", "services")
@@ -86,6 +101,7 @@ _KNOWN: Final = {
     for each in (
         *(NAMESPACES, NODES, PODS, SERVICES, SECRETS, CONFIG_MAPS, EVENTS, DEPLOYMENTS),
         *(ENDPOINT_SLICES, NETWORK_POLICIES, PRIORITY_CLASSES),
+        *(SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS),
         *(DATA_CENTERS, WAN_LINKS, TRAINING_JOBS, PREFILL_POOLS, BANDWIDTH_SCHEDULES),
     )
 }

@@ -32,6 +32,11 @@ class ConditionType(_Explained):
     FAILED = "Failed", "GeoTrainingJob: given up for good"
     REACHABLE = "Reachable", "DataCenter: the member's API server answers"
     AGENTS_READY = "AgentsReady", "DataCenter: scheduler and priorities are installed and ready"
+    NETWORK_READY = (
+        "NetworkReady",
+        "DataCenter: its pod networks are known, can be carried and overlap no other's",
+    )
+    TOKEN_FRESH = "TokenFresh", "DataCenter: the token in its Secret is renewed in time"
     VALID = "Valid", "WanLink: both ends exist"
     MEASURED = "Measured", "WanLink: status.measured is fresh"
     BOUND = "Bound", "PrefillPool: a planned training job has been found"
@@ -90,6 +95,19 @@ class Reason(_Explained):
         "The Pod Security level of a namespace does not allow the pods; the message says which"
         " namespace, which level, and what to do",
     )
+    POD_NETWORK_UNKNOWN = (
+        "PodNetworkUnknown",
+        "Pod networks are not known, so sidecars could not tell what crosses the wide area;"
+        " spec.network.podCIDRs of the DataCenter gives them",
+    )
+    POD_NETWORK_OVERLAP = (
+        "PodNetworkOverlap",
+        "Data centres share addresses of pods, so pods cannot reach each other",
+    )
+    POD_NETWORK_UNSUPPORTED = (
+        "PodNetworkUnsupported",
+        "Pods have IPv6 addresses only, which sidecars cannot carry",
+    )
     NOT_PLANNED = "NotPlanned", "There is no plan yet"
     PODS_STARTING = "PodsStarting", "Pods are bound and are starting"
     PODS_RUNNING = "PodsRunning", "All pods are Ready"
@@ -138,6 +156,25 @@ class Reason(_Explained):
     )
     CREDENTIALS_INVALID = "CredentialsInvalid", "The kubeconfig in the Secret cannot be used"
     FORBIDDEN = "Forbidden", "The credentials do not allow what geotrain has to do"
+    TOKEN_EXPIRED = "TokenExpired", "The member's token has ended; geotrain join makes a new one"
+    TOKEN_REFUSED = (
+        "TokenRefused",
+        "The member does not know who the token is of; geotrain join makes a new one",
+    )
+    ANOTHER_CLUSTER = (
+        "AnotherCluster",
+        "The kubeconfig leads to another cluster than the one that joined; nothing is done there",
+    )
+    NETWORK_KNOWN = "NetworkKnown", "Pod networks are known"
+    TOKEN_RENEWED = "TokenRenewed", "The token is renewed before two thirds of its time are over"
+    TOKEN_NOT_RENEWED = (
+        "TokenNotRenewed",
+        "The token ends and could not be renewed; the message says why",
+    )
+    TOKEN_NOT_OURS = (
+        "TokenNotOurs",
+        "The Secret was made by hand: the controller does not renew what is in it",
+    )
     AGENTS_READY = "AgentsReady", "geotrain-scheduler and the priority classes are there"
     SCHEDULER_MISSING = "SchedulerMissing", "geotrain-scheduler is not installed in the member"
     SCHEDULER_NOT_READY = "SchedulerNotReady", "geotrain-scheduler has no ready pod"

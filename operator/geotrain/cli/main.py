@@ -22,7 +22,19 @@ def _join() -> Callable[..., Any]:
     return join
 
 
-_HEAVY: Final = {"join": _join}
+def _leave() -> Callable[..., Any]:
+    from geotrain.cli.leave import leave
+
+    return leave
+
+
+def _doctor() -> Callable[..., Any]:
+    from geotrain.cli.doctor import doctor
+
+    return doctor
+
+
+_HEAVY: Final = {"join": _join, "leave": _leave, "doctor": _doctor}
 """Commands whose module is imported when they are asked for, so that the others start at once."""
 
 

@@ -1,19 +1,22 @@
-"""What ``geotrain join`` writes and judges. Pure: facts in, manifests and sentences out."""
+"""What ``geotrain join`` asks for and writes, and whose a cluster is. Pure."""
 
 import base64
-import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from geotrain.api import labels
+from geotrain.api import labels, networks, tokens
+from geotrain.api.v1alpha1 import DataCenter
 from geotrain.api.v1alpha1.fields import DNS_LABEL_PATTERN
 from geotrain.errors import InputError
+from geotrain.units import Seconds
 
-TOKEN_SECRET: Final = "geotrain-member-token"  # noqa: S105 (a name; the chart makes the Secret)
 KUBECONFIG_KEY: Final = "kubeconfig"
 SYSTEM_NAMESPACE: Final = "geotrain-system"
+MARK: Final = "geotrain-membership"
+"""ConfigMap in a member's geotrain namespace that names its hub."""
+HUB_KEY: Final = "hubUID"
 INSTALL_MEMBER: Final = (
     "helm install geotrain charts/geotrain --namespace {namespace} --create-namespace"
     " --set member.enabled=true"
@@ -46,6 +49,8 @@ class Wishes:
     accelerator: str = ""
     cost_per_gpu_hour: float = 0.0
     selector: Mapping[str, str] = field(default_factory=dict)
+    pod_cidrs: tuple[str, ...] = ()
+    token_lifetime: Seconds = tokens.DEFAULT_LIFETIME
 
     def __post_init__(self) -> None:
         require_name(self.name)
@@ -58,16 +63,17 @@ class Wishes:
     @property
     def secret_name(self) -> str:
         """The Secret on the hub."""
-        return f"{self.name}-kubeconfig"
+        return secret_name(self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the member has."""
+def secret_name(data_center: str) -> str:
+    """The Secret on the hub that holds a member's kubeconfig."""
+    return f"{data_center}-kubeconfig"
 
-    nodes: int
-    gpus: int
-    pod_cidrs: tuple[str, ...]
+
+def role_name(data_center: str) -> str:
+    """Role and binding on the hub that let the controller renew that Secret."""
+    return f"geotrain-kubeconfig-{data_center}"
 
 
 def selector(entries: Sequence[str]) -> dict[str, str]:
@@ -79,45 +85,62 @@ def selector(entries: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def found(nodes: Sequence[Mapping[str, Any]], gpu_resource: str) -> Found:
-    """Count a data centre's nodes."""
-    allocatable = (n.get("status", {}).get("allocatable", {}) for n in nodes)
-    cidrs = {c for n in nodes for c in n.get("spec", {}).get("podCIDRs") or ()}
-    return Found(len(nodes), sum(int(a.get(gpu_resource, 0)) for a in allocatable), _sorted(cidrs))
+def pod_networks(entries: Sequence[str]) -> tuple[str, ...]:
+    """Read ``--pod-cidr`` options. Raises InputError for one that is no network."""
+    try:
+        found = tuple(networks.check(entry) for entry in entries)
+    except ValueError as error:
+        raise InputError(f"--pod-cidr: {error}") from error
+    pair = networks.inner_overlap(found)
+    if pair is not None:
+        raise InputError(f"--pod-cidr: {pair[0]} and {pair[1]} overlap; leave one of them out")
+    return found
 
 
-def advice(wishes: Wishes, member: Found, others: Mapping[str, Sequence[str]]) -> list[str]:
-    """What stands in the way of a job, a sentence each. ``others``: pod networks by name."""
-    wanted = ",".join(f"{k}={v}" for k, v in sorted(wishes.node_labels.items()))
-    sentences = []
-    if not member.nodes:
-        sentences.append(
-            f"no node has {wanted}; label those of this data centre:"
-            f" kubectl label nodes NODE {labels.DATA_CENTER}={wishes.name}"
+def require_same_cluster(center: DataCenter | None, uid: str, recorded: str, server: str) -> None:
+    """Raises InputError where the name belongs to another cluster than the one with ``uid``."""
+    if center is None or not recorded or recorded == uid:
+        return
+    raise InputError(
+        f"{center.name} is another cluster already: its kube-system has the UID {recorded}, the one"
+        f" at {server} has {uid}; choose another name, or take the old one away first:"
+        f" geotrain leave {center.name}"
+    )
+
+
+def require_no_other_hub(marked: str, hub: str, namespace: str) -> None:
+    """Raises InputError where the cluster is a member of another hub; ``marked`` is its hub."""
+    if marked and marked != hub:
+        raise InputError(
+            f"the cluster is a member of another hub, whose kube-system has the UID {marked}; leave"
+            " that one first (geotrain leave NAME --hub-context OTHER), or, where that hub is gone:"
+            f" kubectl delete configmap {MARK} -n {namespace}"
         )
-    elif not member.gpus:
-        sentences.append(f"no node with {wanted} offers {wishes.gpu_resource}")
-    for other, cidrs in sorted(others.items()):
-        for mine, theirs in overlaps(member.pod_cidrs, cidrs):
-            sentences.append(
-                f"pod network {mine} overlaps {theirs} of {other}: pods could not reach each"
-                " other; one of the clusters needs another pod network"
-            )
-    return sentences
 
 
-def overlaps(ours: Sequence[str], theirs: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs of networks that share addresses."""
-    return [(a, b) for a in ours for b in theirs if _overlap(a, b)]
+def mark_manifest(namespace: str, hub: str) -> Manifest:
+    """What tells in the member whose it is."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": MARK,
+            "namespace": namespace,
+            "labels": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE},
+        },
+        "data": {HUB_KEY: hub},
+    }
 
 
-def kubeconfig(server: str, authority: str, token: str, tls_server_name: str = "") -> Manifest:
-    """A self-contained kubeconfig: an address, a CA (base64, '' for the system's) and a token."""
-    cluster = {"server": server}
+def kubeconfig(cluster: Mapping[str, Any], authority: str, token: str) -> Manifest:
+    """A self-contained kubeconfig: a token, and of a cluster's entry how it is reached.
+
+    ``authority`` is the CA in base64, '' for the system's own.
+    """
+    kept = ("server", "tls-server-name", "proxy-url", "insecure-skip-tls-verify")
+    cluster = {key: cluster[key] for key in kept if cluster.get(key)}
     if authority:
         cluster["certificate-authority-data"] = authority
-    if tls_server_name:
-        cluster["tls-server-name"] = tls_server_name
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -126,17 +149,6 @@ def kubeconfig(server: str, authority: str, token: str, tls_server_name: str = "
         "users": [{"name": "geotrain", "user": {"token": token}}],
         "contexts": [{"name": "member", "context": {"cluster": "member", "user": "geotrain"}}],
     }
-
-
-def token_of(secret: Mapping[str, Any]) -> str:
-    """The token in a service account's Secret, '' while the cluster has not written it."""
-    data = secret.get("data") or {}
-    return base64.b64decode(data.get("token", "")).decode()
-
-
-def authority_of(secret: Mapping[str, Any]) -> str:
-    """The cluster's CA in base64, '' where the Secret holds none."""
-    return str((secret.get("data") or {}).get("ca.crt", ""))
 
 
 def secret_manifest(wishes: Wishes, text: str) -> Manifest:
@@ -148,14 +160,51 @@ def secret_manifest(wishes: Wishes, text: str) -> Manifest:
             "name": wishes.secret_name,
             "namespace": wishes.namespace,
             "labels": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE},
+            "annotations": {labels.TOKEN_LIFETIME: f"{wishes.token_lifetime:.0f}"},
         },
         "type": "Opaque",
         "data": {KUBECONFIG_KEY: base64.b64encode(text.encode()).decode()},
     }
 
 
-def data_center_manifest(wishes: Wishes) -> Manifest:
-    """The DataCenter on the hub."""
+def renewal_manifests(wishes: Wishes) -> tuple[Manifest, Manifest]:
+    """Lets the hub's controller change this one Secret, to renew the token in it."""
+    name, group = role_name(wishes.name), "rbac.authorization.k8s.io"
+    meta = {
+        "name": name,
+        "namespace": wishes.namespace,
+        "labels": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE},
+    }
+    role = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Role",
+        "metadata": meta,
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["secrets"],
+                "resourceNames": [wishes.secret_name],
+                "verbs": ["get", "patch"],
+            }
+        ],
+    }
+    controller = {
+        "kind": "ServiceAccount",
+        "name": labels.CONTROLLER_NAME,
+        "namespace": wishes.namespace,
+    }
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
+        "subjects": [controller],
+    }
+    return role, binding
+
+
+def data_center_manifest(wishes: Wishes, uid: str = "") -> Manifest:
+    """The DataCenter on the hub; ``uid`` is the cluster's identity."""
     reference = {
         "namespace": wishes.namespace,
         "name": wishes.secret_name,
@@ -165,25 +214,16 @@ def data_center_manifest(wishes: Wishes) -> Manifest:
         "accelerator": wishes.accelerator,
         "costPerGpuHour": wishes.cost_per_gpu_hour,
         "nodeSelector": dict(wishes.selector),
+        "network": {"podCIDRs": list(wishes.pod_cidrs)} if wishes.pod_cidrs else {},
     }
+    identity = {"annotations": {labels.CLUSTER_UID: uid}} if uid else {}
     return {
         "apiVersion": labels.API_VERSION,
         "kind": "DataCenter",
-        "metadata": {"name": wishes.name},
+        "metadata": {"name": wishes.name, **identity},
         "spec": {
             "cluster": {"local": True} if wishes.local else {"kubeconfigSecretRef": reference},
             "gpuResource": wishes.gpu_resource,
             **{key: value for key, value in optional.items() if value},
         },
     }
-
-
-def _sorted(cidrs: set[str]) -> tuple[str, ...]:
-    return tuple(sorted(cidrs, key=lambda c: (":" in c, ipaddress.ip_network(c))))
-
-
-def _overlap(one: str, other: str) -> bool:
-    first, second = ipaddress.ip_network(one), ipaddress.ip_network(other)
-    if first.version != second.version:
-        return False
-    return first.network_address in second or second.network_address in first

@@ -1,66 +1,16 @@
-"""What join writes, and what it warns of."""
+"""What join writes, and whose a cluster is."""
 
 import base64
-from typing import Any
 
 import pytest
 
+from geotrain.api import labels
 from geotrain.api.v1alpha1 import DataCenter
 from geotrain.cli import membership
-from geotrain.cli.membership import Found, Wishes
+from geotrain.cli.membership import Wishes
 from geotrain.errors import InputError
 
 WISHES = Wishes("dc-west")
-MEMBER = Found(2, 8, ("10.101.0.0/16",))
-
-
-def node(gpus: str | None, *cidrs: str) -> dict[str, Any]:
-    amounts = {} if gpus is None else {"nvidia.com/gpu": gpus}
-    return {"spec": {"podCIDRs": list(cidrs)}, "status": {"allocatable": amounts}}
-
-
-def test_nodes_are_counted_and_networks_told_once() -> None:
-    nodes = [
-        node("4", "fd00::/64", "10.2.0.0/24"),
-        node("4", "10.1.0.0/24"),
-        node(None, "10.1.0.0/24"),
-    ]
-    found = membership.found([*nodes, {}], "nvidia.com/gpu")
-    assert found == Found(4, 8, ("10.1.0.0/24", "10.2.0.0/24", "fd00::/64"))
-
-
-def test_a_good_member_needs_no_advice() -> None:
-    assert membership.advice(WISHES, MEMBER, {"dc-east": ("10.103.0.0/16",)}) == []
-
-
-@pytest.mark.parametrize(
-    ("member", "others", "sentence"),
-    [
-        (Found(0, 0, ()), {}, "no node has topology.geotrain.io/datacenter=dc-west; label those"),
-        (Found(2, 0, ()), {}, "offers nvidia.com/gpu"),
-        (MEMBER, {"dc-east": ("10.101.4.0/24",)}, "overlaps 10.101.4.0/24 of dc-east"),
-    ],
-)
-def test_what_stands_in_the_way_is_said(
-    member: Found, others: dict[str, tuple[str, ...]], sentence: str
-) -> None:
-    (advice,) = membership.advice(WISHES, member, others)
-    assert sentence in advice
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
-    [
-        ("10.0.0.0/8", "10.1.0.0/16", True),
-        ("10.1.0.0/16", "10.0.0.0/8", True),
-        ("10.1.0.0/16", "10.2.0.0/16", False),
-        ("::/0", "10.2.0.0/16", False),
-    ],
-)
-def test_networks_overlap_when_they_share_an_address(
-    ours: str, theirs: str, expected: bool
-) -> None:
-    assert bool(membership.overlaps([ours], [theirs])) is expected
 
 
 def test_node_selectors_are_read() -> None:
@@ -95,27 +45,82 @@ def test_a_local_data_center_needs_no_secret() -> None:
 
 
 def test_only_what_was_asked_for_is_written() -> None:
-    spec = membership.data_center_manifest(WISHES)["spec"]
-    assert spec.keys() == {"cluster", "gpuResource"}
+    manifest = membership.data_center_manifest(WISHES)
+    assert manifest["spec"].keys() == {"cluster", "gpuResource"}
+    assert manifest["metadata"] == {"name": "dc-west"}
+
+
+def test_the_clusters_identity_and_networks_are_written() -> None:
+    wishes = Wishes("dc-west", pod_cidrs=("10.1.0.0/16", "fd00::/48"))
+    center = DataCenter.from_manifest(membership.data_center_manifest(wishes, "uid-1"))
+    assert center.spec.network.pod_cidrs == ("10.1.0.0/16", "fd00::/48")
+    assert center.metadata.annotations == {labels.CLUSTER_UID: "uid-1"}
 
 
 def test_a_kubeconfig_holds_no_more_than_it_must() -> None:
-    bare = membership.kubeconfig("https://m:6443", "", "t")
+    bare = membership.kubeconfig({"server": "https://m:6443", "extensions": []}, "", "t")
     assert bare["clusters"][0]["cluster"] == {"server": "https://m:6443"}
-    full = membership.kubeconfig("https://m:6443", "Q0E=", "t", "kubernetes")
+    entry = {
+        "server": "https://m:6443",
+        "tls-server-name": "kubernetes",
+        "proxy-url": "http://proxy:3128",
+        "certificate-authority": "/a/file",
+    }
+    full = membership.kubeconfig(entry, "Q0E=", "t")
     assert full["clusters"][0]["cluster"] == {
         "server": "https://m:6443",
         "certificate-authority-data": "Q0E=",
         "tls-server-name": "kubernetes",
+        "proxy-url": "http://proxy:3128",
     }
     assert full["users"][0]["user"] == {"token": "t"}
 
 
-def test_a_token_that_is_not_there_yet_is_empty() -> None:
-    assert membership.token_of({}) == ""
-    assert membership.token_of({"data": {"token": base64.b64encode(b"t").decode()}}) == "t"
-    assert membership.authority_of({"data": None}) == ""
-    assert membership.authority_of({"data": {"ca.crt": "Q0E="}}) == "Q0E="
+def test_the_controller_may_renew_this_secret_and_no_other() -> None:
+    role, binding = membership.renewal_manifests(WISHES)
+    (rule,) = role["rules"]
+    secret = membership.secret_manifest(WISHES, "text")
+    assert rule["resourceNames"] == [secret["metadata"]["name"]]
+    assert rule["verbs"] == ["get", "patch"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"][0]["name"] == labels.CONTROLLER_NAME
+
+
+def test_pod_networks_are_read() -> None:
+    entries = ["10.1.0.0/16", "fd00:1::/48"]
+    assert membership.pod_networks(entries) == tuple(entries)
+
+
+@pytest.mark.parametrize(
+    ("entries", "complaint"),
+    [
+        (["10.1.0.0"], "is no network"),
+        (["10.1.2.3/16"], "do you mean 10.1.0.0/16"),
+        (["pods"], "is no network; write one like"),
+        (["10.0.0.0/8", "10.1.0.0/16"], "overlap; leave one of them out"),
+    ],
+)
+def test_a_bad_pod_network_is_refused(entries: list[str], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        membership.pod_networks(entries)
+
+
+def test_a_name_stays_with_its_cluster() -> None:
+    center = DataCenter.from_manifest(membership.data_center_manifest(WISHES, "old"))
+    membership.require_same_cluster(None, "new", "", "https://x")
+    membership.require_same_cluster(center, "new", "", "https://x")
+    membership.require_same_cluster(center, "old", "old", "https://x")
+    with pytest.raises(InputError, match=r"another cluster already.*geotrain leave dc-west"):
+        membership.require_same_cluster(center, "new", "old", "https://x")
+
+
+def test_a_cluster_stays_with_its_hub() -> None:
+    mark = membership.mark_manifest("geotrain-system", "hub-1")
+    held = mark["data"][membership.HUB_KEY]
+    membership.require_no_other_hub("", "hub-1", "geotrain-system")
+    membership.require_no_other_hub(held, "hub-1", "geotrain-system")
+    with pytest.raises(InputError, match=r"member of another hub.*geotrain-membership"):
+        membership.require_no_other_hub(held, "hub-2", "geotrain-system")
 
 
 @pytest.mark.parametrize("name", ["", "DC", "a.b", "a" * 64, "-a"])

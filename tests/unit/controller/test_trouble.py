@@ -220,7 +220,7 @@ async def test_a_wrong_kubeconfig_is_a_condition_until_it_is_repaired(world, hel
 
 
 async def test_a_member_that_forbids_says_so(world):
-    world.clusters["dc-west"].fail_next("get", Forbidden("deployments is forbidden"))
+    world.clusters["dc-west"].fail_next("get", Forbidden("deployments is forbidden"), times=2)
     await world.look(Key(DATA_CENTERS, "", "dc-west"))
     assert center_condition(world, "dc-west", "Reachable")["reason"] == "Forbidden"
 

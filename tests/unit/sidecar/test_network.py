@@ -102,7 +102,7 @@ def test_little_is_needed() -> None:
         (document(job=3), "job is 3; give a string"),
         (document(perPodRate=0), "perPodRate is 0; give a number above 0"),
         (document(period=True), "period is True; give a number"),
-        (document(localCidrs=["10.1"]), r"localCidrs\[0\].*give an IPv4 network"),
+        (document(localCidrs=["10.1"]), r"localCidrs\[0\].*give a network like"),
         (document(ranks={"x": DOCUMENT["ranks"]["0"]}), "'x' is no rank"),
         (document(ranks={"0": {}}), r"ranks\.0: address is missing"),
         (document(flows=[{**DOCUMENT["flows"][0], "connections": 0}]), "give 1 or more"),
@@ -164,3 +164,17 @@ def test_a_path_waits_until_all_its_addresses_are_known() -> None:
 
 def test_an_empty_network_has_nothing() -> None:
     assert Network("a/b", "west").cidrs == ()
+
+
+def test_both_families_are_read() -> None:
+    found = parse(document(remoteCidrs={"east": ["10.2.0.0/16", "fd00:2::/48"]}))
+    assert found.cidrs == ("10.2.0.0/16", "fd00:2::/48")
+    assert found.data_center_of("fd00:2::7") == "east"
+    assert found.data_center_of("fd00:3::7") is None
+    assert not found.is_local("fd00:2::7")
+
+
+@pytest.mark.parametrize("cidrs", [[], ["fd00:2::/48"]])
+def test_a_data_center_that_could_not_be_intercepted_is_refused(cidrs: list[str]) -> None:
+    with pytest.raises(InputError, match=r"remoteCidrs\.east holds .*give the IPv4 networks"):
+        parse(document(remoteCidrs={"east": cidrs}))

@@ -1,10 +1,11 @@
 """DataCenter: a Kubernetes cluster, or the labelled part of one, that offers GPUs."""
 
 from datetime import datetime
-from typing import ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
+from geotrain.api import networks
 from geotrain.api.v1alpha1.fields import (
     Count,
     DataCenterName,
@@ -30,6 +31,47 @@ from geotrain.model.topology import USUAL_LAN
 from geotrain.units import format_duration, format_rate
 
 _ONE_WAY: Final = "give exactly one of kubeconfigSecretRef (a member) or local: true (the hub)"
+
+
+_NO_NETWORK: Final = "write a network like 10.1.0.0/16 or fd00:1::/48, its host bits 0"
+_INNER_OVERLAP: Final = "the networks overlap: one of them holds the other"
+
+
+def _network(text: str) -> str:
+    return networks.check(text)
+
+
+def _apart(cidrs: tuple[str, ...]) -> tuple[str, ...]:
+    pair = networks.inner_overlap(cidrs)
+    if pair is not None:
+        raise ValueError(f"{pair[0]} and {pair[1]} overlap: leave one of them out")
+    return cidrs
+
+
+PodNetwork = Annotated[
+    str,
+    Field(
+        max_length=43,
+        json_schema_extra=rules(
+            rule("isCIDR(self) && cidr(self) == cidr(self).masked()", _NO_NETWORK)
+        ),
+    ),
+    AfterValidator(_network),
+]
+PodNetworks = Annotated[
+    tuple[PodNetwork, ...],
+    Field(
+        max_length=16,
+        json_schema_extra=rules(
+            rule(
+                "self.filter(a, isCIDR(a)).all(a,"
+                " self.filter(b, isCIDR(b)).exists_one(b, cidr(a).containsCIDR(cidr(b))))",
+                _INNER_OVERLAP,
+            )
+        ),
+    ),
+    AfterValidator(_apart),
+]
 
 
 class SecretKeyRef(SpecModel):
@@ -68,16 +110,20 @@ class ClusterAccess(SpecModel):
 
 
 class DataCenterNetwork(SpecModel):
-    """What holds between pods of the data centre, on one node or on two.
+    """The pods' networks, and what holds between two pods, on one node or on two.
 
-    Replicas all-reduce gradients over it, and neighbouring stages exchange activations. A pod is a
-    rank with its tensor-parallel group, whose own exchanges stay inside the pod.
+    Replicas all-reduce gradients over them, and neighbouring stages exchange activations. A pod is
+    a rank with its tensor-parallel group, whose own exchanges stay inside the pod.
     """
 
     pod_rate: Rate = format_rate(USUAL_LAN.rate)
     """What one pod reaches of another in one direction, in bit/s (default 100G)."""
     latency: Duration = format_duration(USUAL_LAN.latency)
     """One way from pod to pod, for example 20us (the default)."""
+    pod_cidrs: PodNetworks = Field(default=(), alias="podCIDRs")
+    """Networks of the pods, IPv4 or IPv6, for clusters whose nodes do not tell theirs in
+    spec.podCIDRs, as on many managed clouds. Empty (the default): those that the nodes tell.
+    Sidecars know by them which traffic crosses the wide area."""
 
 
 class DataCenterSpec(SpecModel):
@@ -93,7 +139,7 @@ class DataCenterSpec(SpecModel):
     accelerator: str | None = Field(default=None, min_length=1, max_length=63)
     """GPU model, for example H200. Used to estimate layer times of jobs without a profile."""
     network: DataCenterNetwork = DataCenterNetwork()
-    """The network between pods of this data centre; plans count with it."""
+    """The pods' networks, and what they reach; plans count with it."""
     cost_per_gpu_hour: Price = 0.0
     """Price of one GPU for one hour, in any currency that you use throughout (default 0)."""
 
@@ -117,7 +163,16 @@ class DataCenterStatus(Status):
     nodes: Count | None = None
     """Nodes that belong to the data centre."""
     pod_cidrs: tuple[str, ...] = Field(default=(), alias="podCIDRs")
-    """Pod networks of the nodes; they must be routable from the other data centres."""
+    """Pod networks; they must be routable from the other data centres."""
+    pod_cidrs_from: str | None = Field(default=None, alias="podCIDRsFrom")
+    """Where podCIDRs are known from: Spec (spec.network.podCIDRs) or Nodes (their spec.podCIDRs).
+    Missing where none is known."""
+    cluster_uid: str | None = Field(default=None, alias="clusterUID")
+    """Which cluster it is: the UID of its namespace kube-system. A kubeconfig that leads to
+    another cluster is not followed."""
+    token_expiry: datetime | None = None
+    """When the member's token ends that the controller logs in with; it is renewed before.
+    Missing where the kubeconfig holds no token that ends."""
     kubernetes_version: str | None = None
     """Version of the member's API server."""
     last_contact: datetime | None = None

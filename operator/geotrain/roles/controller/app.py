@@ -2,12 +2,14 @@
 
 import argparse
 import asyncio
+import base64
 import logging
 import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import kopf
 from aiohttp import web
@@ -135,7 +137,18 @@ def _connection(access: Credentials) -> kopf.ConnectionInfo:
         token=token or None,
         certificate_path=certificate,
         private_key_path=key,
+        proxy_url=_proxy_url(access),
     )
+
+
+def _proxy_url(access: Credentials) -> str | None:
+    """With user and password in the URL, since that is where kopf's client looks for them."""
+    proxy = access.proxy
+    if proxy is None or not proxy.authorization:
+        return None if proxy is None else proxy.url
+    pair = base64.b64decode(proxy.authorization.removeprefix("Basic ")).decode()
+    user, _, password = pair.partition(":")
+    return proxy.url.replace("://", f"://{quote(user, '')}:{quote(password, '')}@", 1)
 
 
 async def _serve_health(port: int, is_alive: Any) -> web.AppRunner:

@@ -34,9 +34,10 @@ from geotrain.errors import (
     Invalid,
     NameTaken,
     NotFound,
+    Unauthorized,
     Unreachable,
 )
-from geotrain.roles.controller import datacenters, links, pools, reconcile
+from geotrain.roles.controller import datacenters, links, pools, reconcile, renewal
 from geotrain.roles.controller.apply import Applier, Target
 from geotrain.roles.controller.decision import HUB, Decision, Reference
 from geotrain.roles.controller.members import LOCAL, Members, OpenCluster, Site
@@ -84,7 +85,7 @@ class Controller:
         self._clock = clock
         self._settings = settings
         self._namespace = namespace
-        self.members = Members(hub, open_cluster, self._member_changed)
+        self.members = Members(hub, open_cluster, self._member_changed, clock)
         self.observer = Observer(
             hub, self.members, Planner(), settings.sidecar_image, settings.settle_timeout
         )
@@ -228,6 +229,7 @@ class Controller:
     async def _data_center(self, key: Key, manifest: Object) -> Seconds | None:
         center = DataCenter.from_manifest(manifest)
         site = await self.members.ensure(center)
+        await self.members.renew(center)
         contact = await self._contact(center, site)
         decision = datacenters.decide(center, contact, self._clock.now())
         await self._applier.apply(DATA_CENTERS, manifest, decision)
@@ -237,26 +239,47 @@ class Controller:
         if site is None:
             problem = self.members.problem(center.name)
             assert problem is not None, "a cluster is opened or there is a problem"
-            return datacenters.Contact(problem.reason, problem.message)
+            login = self.members.login(center.name)
+            return datacenters.Contact(problem.reason, problem.message, login=login)
         try:
             scheduler = await _scheduler(site.cluster, self._namespace)
             classes = await site.cluster.list(PRIORITY_CLASSES)
+            version = await site.cluster.version()
             async with asyncio.timeout(self._settings.settle_timeout):
                 await site.mirror.settled()
             if site.mirror.fault is not None:
                 raise site.mirror.fault
             orphans = await self._orphans(site)
+            others = await self._networks(center)
+        except Unauthorized:
+            verdict = renewal.refusal(site.login, center.name, self._clock.now())
+            return datacenters.Contact(*verdict, login=site.login)
         except Forbidden as error:
-            return datacenters.Contact(Reason.FORBIDDEN, str(error))
+            return datacenters.Contact(Reason.FORBIDDEN, str(error), login=site.login)
         except (ClusterError, TimeoutError) as error:
-            return datacenters.Contact(Reason.UNREACHABLE, str(error) or "it is slow to answer")
+            said = str(error) or "it is slow to answer"
+            return datacenters.Contact(Reason.UNREACHABLE, said, login=site.login)
         return datacenters.Contact(
+            kubernetes=version,
+            login=site.login,
+            renewal_fault=site.renewal_fault,
+            cluster_uid=site.uid,
+            other_networks=others,
             scheduler=scheduler,
             priorities=frozenset(each["metadata"]["name"] for each in classes),
             orphans=orphans,
             nodes=tuple(site.mirror.nodes()),
             occupancy=site.mirror.occupancy,
         )
+
+    async def _networks(self, center: DataCenter) -> dict[str, tuple[str, ...]]:
+        """The pod networks of the other data centres."""
+        centers = read_all(DataCenter, await self._hub.list(DATA_CENTERS))
+        return {
+            each.name: each.spec.network.pod_cidrs or each.status.pod_cidrs
+            for each in centers
+            if each.name != center.name
+        }
 
     async def _orphans(self, site: Site) -> tuple[Object, ...]:
         """Objects of jobs and pools that the hub does not know.

@@ -18,7 +18,7 @@ from geotrain.api.conditions import FALSE, TRUE, UNKNOWN, format_time
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.fitting import Fits, Misfit, PodFacts, fits
 from geotrain.model.decision import Reason as Why
-from geotrain.roles.controller import measurement, ownership, removal
+from geotrain.roles.controller import carrying, measurement, ownership, removal
 from geotrain.roles.controller.children import Gang, pod, surroundings
 from geotrain.roles.controller.decision import HUB, Reference
 from geotrain.roles.controller.draft import Draft
@@ -60,7 +60,7 @@ def advance(observed: Observed, planned: Planned, draft: Draft) -> None:
     """Decide the next step and put it into the draft."""
     status = observed.job.status
     attempt = status.attempt or 0
-    cidrs = {name: member.cidrs for name, member in observed.members.items()}
+    cidrs = {name: member.networks.cidrs for name, member in observed.members.items()}
     selectors = {n: m.data_center.spec.node_selector for n, m in observed.members.items()}
     gang = Gang(observed.job, planned, attempt, cidrs, observed.sidecar_image, selectors)
     roll = call(observed, planned, attempt)
@@ -121,6 +121,9 @@ def _reserve(observed: Observed, gang: Gang, roll: Roll, draft: Draft) -> None:
             reason = Reason.GANG_RESTARTING if restarting else Reason.REPLANNING
             draft.set(ConditionType.RESERVED, FALSE, reason, "pods of the old gang are ending")
         draft.again(_HOLD)
+    elif (obstacle := carrying.obstacle(observed, gang)) is not None:
+        draft.set(ConditionType.RESERVED, FALSE, obstacle.reason, obstacle.message)
+        draft.again(_PAUSE)
     elif roll.missing:
         _create(gang, roll, draft)
     else:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from geotrain.api.conditions import FALSE, TRUE, UNKNOWN, Status, format_time
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.model.plan import Plan
+from geotrain.roles.controller import carrying
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.inputs import Planned
 from geotrain.roles.controller.observed import Observed
@@ -35,7 +36,7 @@ def asked(plan: Plan) -> tuple[int, ...]:
 def report(observed: Observed, planned: Planned, roll: Roll, draft: Draft) -> None:
     """Put what is measured into the draft."""
     fresh = {r: v.content for r, v in observed.reports.items() if draft.now - v.time <= _OLD}
-    draft.set(ConditionType.WINDOWS_ENFORCED, *_verdict(observed, planned.plan, fresh, draft))
+    draft.set(ConditionType.WINDOWS_ENFORCED, *_verdict(observed, planned.plan, roll, fresh, draft))
     if draft.reason(ConditionType.PODS_READY) != Reason.PODS_RUNNING or not fresh:
         return
     before = observed.job.status.observed
@@ -51,7 +52,11 @@ def report(observed: Observed, planned: Planned, roll: Roll, draft: Draft) -> No
 
 
 def _verdict(
-    observed: Observed, plan: Plan, fresh: Mapping[int, Mapping[str, Any]], draft: Draft
+    observed: Observed,
+    plan: Plan,
+    roll: Roll,
+    fresh: Mapping[int, Mapping[str, Any]],
+    draft: Draft,
 ) -> _Verdict:
     spec = observed.job.spec
     pod = spec.template.to_manifest()["spec"]
@@ -63,6 +68,9 @@ def _verdict(
         return FALSE, Reason.NO_WINDOWS, "the plan crosses no wide-area link"
     if draft.reason(ConditionType.PODS_READY) != Reason.PODS_RUNNING:
         return FALSE, Reason.NOT_RUNNING, "the gang does not run"
+    strays = carrying.strays(observed, plan, roll)
+    if strays:
+        return FALSE, Reason.NOT_INTERCEPTED, strays
     return _measured(plan, fresh)
 
 

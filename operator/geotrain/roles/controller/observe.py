@@ -4,6 +4,7 @@ The hub's own resources are few and are read afresh, so that no decision is made
 spec; what members hold comes from their mirrors.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from geotrain.model.workload import Profile
 from geotrain.roles.controller import reconcile
 from geotrain.roles.controller.children import Gang, needs
 from geotrain.roles.controller.children.config import INPUTS, ledger_name
-from geotrain.roles.controller.datacenters import own_nodes, pod_cidrs
+from geotrain.roles.controller.datacenters import pod_networks
 from geotrain.roles.controller.decision import HUB
 from geotrain.roles.controller.inputs import Inputs, Planned, spec_digest, with_reserved
 from geotrain.roles.controller.links import reserved_by_others
@@ -87,8 +88,8 @@ class Observer:
         """All DataCenters; their clusters are opened if they are not yet."""
         centers = read_all(DataCenter, await self.hub.list(DATA_CENTERS))
         unknown = [c for c in centers if self.members.is_unknown(c.name)]
-        for each in unknown:
-            await self.members.ensure(each)
+        # Side by side, so that those who do not answer are waited for once.
+        await asyncio.gather(*(self.members.ensure(each) for each in unknown))
         if unknown:
             await self.members.settle(self.settle_timeout)
         return centers
@@ -165,7 +166,7 @@ class Observer:
                 for each in mirror.owned(holder.uid)
                 if each["metadata"].get("namespace", "") == holder.namespace
             ),
-            cidrs=pod_cidrs(own_nodes(center, mirror.nodes())),
+            networks=pod_networks(center, mirror.nodes()),
             occupancy=mirror.occupancy,
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from geotrain.api import labels
 from geotrain.api.facts import pod_from_manifest
+from geotrain.api.networks import PodNetworks
 from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
 from geotrain.fitting import Occupancy, PodFacts
@@ -28,7 +29,7 @@ class Member:
     cluster: str
     fault: str = ""
     owned: tuple[Manifest, ...] = ()
-    cidrs: tuple[str, ...] = ()
+    networks: PodNetworks = field(default_factory=PodNetworks)
     occupancy: Occupancy = field(default_factory=Occupancy)
 
     @property
@@ -87,8 +88,10 @@ class RankPod:
 
     @property
     def address(self) -> str:
-        """Its IP, '' while it has none."""
-        return str(self._status.get("podIP", ""))
+        """Its IP, '' while it has none; of several the IPv4 one, which sidecars can carry."""
+        first = str(self._status.get("podIP", ""))
+        every = [str(each.get("ip", "")) for each in self._status.get("podIPs") or ()]
+        return next((ip for ip in (first, *every) if "." in ip), first)
 
     @property
     def ready(self) -> bool:

@@ -28,8 +28,10 @@ class Cluster(Protocol):
         """Read all objects that match the label selector; all namespaces where none is given."""
         ...
 
-    async def create(self, resource: ApiResource, manifest: Object) -> Object:
-        """Create an object; Conflict when it exists."""
+    async def create(
+        self, resource: ApiResource, manifest: Object, *, subresource: str = ""
+    ) -> Object:
+        """Create an object, or a subresource of the one that it names; Conflict when it exists."""
         ...
 
     async def apply(self, resource: ApiResource, manifest: Object) -> Object:
@@ -72,6 +74,14 @@ class Cluster(Protocol):
 
     async def pod_proxy_get(self, namespace: str, pod: str, port: int, path: str) -> Object:
         """GET a JSON document from a pod through the API server."""
+        ...
+
+    async def version(self) -> str:
+        """The API server's version, like v1.33.1."""
+        ...
+
+    def renew(self, kubeconfig: str) -> None:
+        """Log in as another kubeconfig of the same cluster says; watches that are open go on."""
         ...
 
     async def close(self) -> None:

@@ -95,16 +95,16 @@ class Network:
 
     def data_center_of(self, address: str) -> str | None:
         """The other data centre that an address belongs to; None for this one and strangers."""
-        place = ipaddress.IPv4Address(address)
+        place = ipaddress.ip_address(address)
         for name, cidrs in sorted(self.remote_cidrs.items()):
-            if any(place in ipaddress.IPv4Network(c) for c in cidrs):
+            if any(place in ipaddress.ip_network(c) for c in cidrs):
                 return name
         return None
 
     def is_local(self, address: str) -> bool:
         """Whether an address lies in this data centre's pod network."""
-        place = ipaddress.IPv4Address(address)
-        return any(place in ipaddress.IPv4Network(c) for c in self.local_cidrs)
+        place = ipaddress.ip_address(address)
+        return any(place in ipaddress.ip_network(c) for c in self.local_cidrs)
 
 
 def parse(text: str) -> Network:
@@ -149,9 +149,17 @@ class _Reader:
 
     def cidr(self) -> str:
         try:
-            return str(ipaddress.IPv4Network(self.text(), strict=False))
+            return str(ipaddress.ip_network(self.text(), strict=False))
         except ValueError as error:
-            raise InputError(f"{self.place}: {error}; give an IPv4 network") from error
+            raise InputError(f"{self.place}: {error}; give a network like 10.1.0.0/16") from error
+
+    def far_cidrs(self) -> tuple[str, ...]:
+        """Networks of another data centre. Without an IPv4 one nothing there could be carried."""
+        cidrs = self.items(_Reader.cidr)
+        if not any(":" not in cidr for cidr in cidrs):
+            said = ", ".join(cidrs) or "nothing"
+            raise InputError(f"{self.place} holds {said}; give the IPv4 networks of its pods")
+        return cidrs
 
     def items(self, read: Callable[["_Reader"], T]) -> tuple[T, ...]:
         entries: list[Any] = self._of(list, "a list")
@@ -185,7 +193,7 @@ def _network(r: _Reader) -> Network:
         pod_rate=None if rate.value is None else rate.positive(),
         window=None if window.value is None else round(window.positive()),
         local_cidrs=r.optional("localCidrs", []).items(_Reader.cidr),
-        remote_cidrs=r["remoteCidrs"].table(lambda e: e.items(_Reader.cidr)),
+        remote_cidrs=r["remoteCidrs"].table(_Reader.far_cidrs),
         ranks=r["ranks"].by_rank(_peer),
         first_action=r.optional("firstAction", {}).by_rank(_Reader.number),
         flows=r.optional("flows", []).items(_flow),

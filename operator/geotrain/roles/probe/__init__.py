@@ -1,0 +1,1 @@
+"""A pod for a minute that tells whether pods of other data centres can be reached."""
