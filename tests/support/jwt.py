@@ -10,7 +10,9 @@ import yaml
 def token(issued: float, ends: float | None, subject: str = "") -> str:
     """A JWT of the member's account, or of ``subject``."""
     named = subject or "system:serviceaccount:geotrain-system:geotrain-member"
-    claims: dict[str, Any] = {"iat": issued, "sub": named}
+    account = {"name": "geotrain-member", "uid": "account-1"}
+    kubernetes = {"namespace": "geotrain-system", "serviceaccount": account}
+    claims: dict[str, Any] = {"iat": issued, "sub": named, "kubernetes.io": kubernetes}
     if ends is not None:
         claims["exp"] = ends
     return ".".join(_part(each) for each in ({"alg": "RS256"}, claims, {}))

@@ -24,13 +24,17 @@ _SUBJECT: Final = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token and what its claims say. ``ends`` of None: it is no JWT, or one that does not end."""
+    """A token and what its claims say: when it was made and ends, and which account it is of.
+
+    ``ends`` of None: it is no JWT, or one that does not end.
+    """
 
     text: str
     issued: Seconds = 0.0
     ends: Seconds | None = None
     namespace: str = ""
     account: str = ""
+    account_uid: str = ""
 
     @property
     def lifetime(self) -> Seconds:
@@ -57,7 +61,9 @@ def read(text: str) -> Token:
         return Token(text)
     namespace, _, account = subject.removeprefix(_SUBJECT).partition(":")
     known = subject.startswith(_SUBJECT)
-    return Token(text, issued, ends, namespace if known else "", account if known else "")
+    if not known:
+        return Token(text, issued, ends)
+    return Token(text, issued, ends, namespace, account, _account_uid(claims))
 
 
 def request(namespace: str, account: str, lifetime: Seconds) -> dict[str, Any]:
@@ -123,6 +129,14 @@ def _entry(document: Mapping[str, Any], group: str, key: str, name: Any) -> dict
             found: dict[str, Any] = each[key]
             return found
     return None
+
+
+def _account_uid(claims: Mapping[str, Any]) -> str:
+    """Which account of that name: one that is made anew has another."""
+    found: Any = claims
+    for key in ("kubernetes.io", "serviceaccount", "uid"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return str(found or "")
 
 
 def _claims(text: str) -> Mapping[str, Any]:

@@ -38,6 +38,10 @@ async def between(places: Mapping[str, Place], pairs: Iterable[tuple[str, str]])
     """Connect in both directions between pairs of data centres."""
     key = secrets.token_hex(16)
     found: list[Finding] = []
+    wanted, hopeless = _sorted(places, pairs)
+    for one, other in hopeless:
+        found += probes.judge(_unknown(places[one]), _unknown(places[other]), None, None)
+    places = {name: places[name] for pair in wanted for name in pair}
     await asyncio.gather(*(_sweep(place) for place in places.values()))
     async with contextlib.AsyncExitStack() as stack:
         started = await asyncio.gather(
@@ -46,8 +50,25 @@ async def between(places: Mapping[str, Place], pairs: Iterable[tuple[str, str]])
         running = {each.data_center: each for each in started}
         for name, placed in running.items():
             found += probes.outside(placed, places[name].site.networks.cidrs)
-        answers = await asyncio.gather(*(_pair(places, running, pair, key) for pair in pairs))
+        answers = await asyncio.gather(*(_pair(places, running, pair, key) for pair in wanted))
         return found + [finding for each in answers for finding in each]
+
+
+def _sorted(
+    places: Mapping[str, Place], pairs: Iterable[tuple[str, str]]
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Pairs that can be tried, and those of which one side has no image to run."""
+    wanted: list[tuple[str, str]] = []
+    hopeless: list[tuple[str, str]] = []
+    for pair in pairs:
+        known = all(places[name].image is not None for name in pair)
+        (wanted if known else hopeless).append(pair)
+    return wanted, hopeless
+
+
+def _unknown(place: Place) -> Placed:
+    fault = "" if place.image else "geotrain is not installed there, so its image is not known"
+    return Placed(place.site.name, fault=fault)
 
 
 async def _pair(
@@ -93,16 +114,14 @@ async def _probe(place: Place, key: str) -> AsyncIterator[Placed]:
 
 
 async def _started(place: Place, name: str, key: str) -> Placed:
-    center = place.site.name
-    if place.image is None:
-        return Placed(center, fault="geotrain is not installed there, so its image is not known")
+    assert place.image is not None, "only pairs that can be tried come here"
     where = (place.site.selector, probes.tolerations(place.site.nodes))
     wanted = probes.pod(name, place.namespace, key, place.image, where)
     try:
         await place.cluster.create(PODS, wanted)
         return await _running(place, name)
     except GeotrainError as error:
-        return Placed(center, fault=str(error))
+        return Placed(place.site.name, fault=str(error))
 
 
 async def _running(place: Place, name: str) -> Placed:

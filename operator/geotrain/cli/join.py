@@ -222,7 +222,7 @@ class _Joining:
         credentials = kubeconfigs.credentials(access.named(self._way.context)[1])
         async with access.opened(credentials) as person:
             await self._know(person, before, credentials.host)
-            document = await self._held(entry)
+            document = await self._held(person, entry)
             if document is None:
                 document = await self._kubeconfig(person, entry)
         self._document = document
@@ -246,7 +246,7 @@ class _Joining:
             )
         return entry
 
-    async def _held(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def _held(self, person: HttpCluster, entry: Mapping[str, Any]) -> dict[str, Any] | None:
         """The kubeconfig that the hub holds, where it leads to the same place and is still good."""
         secret = await self._secret()
         try:
@@ -262,12 +262,14 @@ class _Joining:
         ended = token.ends is None or token.is_due(time.time())
         if ended or document != wanted:
             return None
-        async with access.opened(from_document(document)) as member:
-            try:
+        try:  # the server knows a token for seconds after its account was made anew
+            name = labels.MEMBER_ACCOUNT
+            account = await person.get(SERVICE_ACCOUNTS, self.wishes.namespace, name)
+            async with access.opened(from_document(document)) as member:
                 await gathering.uid(member)
-            except (Unauthorized, Unreachable):
-                return None
-        return document
+        except (NotFound, Unauthorized, Unreachable):
+            return None
+        return document if account["metadata"]["uid"] == token.account_uid else None
 
     async def _kubeconfig(self, person: HttpCluster, entry: Mapping[str, Any]) -> dict[str, Any]:
         asked = tokens.request(

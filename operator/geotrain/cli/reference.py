@@ -54,7 +54,8 @@ def _section(command: Any, path: str) -> Iterator[str]:
     yield " ".join(command.help.split())
     # Names of types are the function's own: what typer makes of them changes with its version.
     hints = get_type_hints(inspect.unwrap(command.callback))
-    rows = [_row(each, _kind(hints.get(each.name, bool))) for each in command.params]
+    shown = [each for each in command.params if not getattr(each, "hidden", False)]
+    rows = [_row(each, _kind(hints.get(each.name, bool))) for each in shown]
     if rows:
         yield "\n".join(("| option | takes | default | what it does |", "|---|---|---|---|", *rows))
 

@@ -102,7 +102,7 @@ def test_overlap_is_mutual_and_holds_for_a_network_and_itself(
     ],
 )
 def test_a_data_center_with_bad_networks_is_refused(cidrs: list[str], complaint: str) -> None:
-    with pytest.raises(InputError, match="spec.network.podCIDRs") as refused:
+    with pytest.raises(InputError, match=r"spec\.network\.podCIDRs") as refused:
         DataCenter.from_manifest(manifests.data_center(network={"podCIDRs": cidrs}))
     assert complaint in str(refused.value)
 

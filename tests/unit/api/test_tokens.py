@@ -1,5 +1,7 @@
 """What a member's token tells of itself, and how it lies in a kubeconfig."""
 
+import base64
+
 import pytest
 import yaml
 
@@ -14,6 +16,7 @@ HOUR = 3600.0
 def test_a_token_tells_whose_it_is_and_how_long_it_lasts() -> None:
     token = tokens.read(jwt.token(1000.0, 1000.0 + HOUR))
     assert (token.namespace, token.account) == ("geotrain-system", "geotrain-member")
+    assert token.account_uid == "account-1"
     assert token.lifetime == HOUR
     assert "ends 4600" in repr(token)
     assert token.text not in repr(token)
@@ -36,7 +39,13 @@ def test_what_has_no_end_is_never_due(text: str) -> None:
 
 def test_a_token_of_somebody_else_has_no_account() -> None:
     token = tokens.read(jwt.token(0.0, HOUR, "person@example.com"))
-    assert (token.namespace, token.account) == ("", "")
+    assert (token.namespace, token.account, token.account_uid) == ("", "", "")
+
+
+def test_a_token_may_tell_no_uid() -> None:
+    payload = base64.urlsafe_b64encode(b'{"iat": 1, "exp": 9, "sub": "system:serviceaccount:a:b"}')
+    token = tokens.read(f"e30.{payload.decode()}.x")
+    assert (token.namespace, token.account, token.account_uid) == ("a", "b", "")
 
 
 @pytest.mark.parametrize(
