@@ -25,7 +25,7 @@ def install() -> None:
 def join(name: str) -> None:
     """Register a cluster as the data centre of its name."""
     local = ("--local",) if name == HUB else ()
-    member = () if local else ("--member-context", f"kind-{name}", "--server", server(name))
+    member = () if local else ("--context", f"kind-{name}", "--server", server(name))
     run(
         str(Path(sys.executable).with_name("geotrain")), "join", name,
         "--hub-context", f"kind-{HUB}", "--gpu-resource", GPU_RESOURCE, *member, *local,

@@ -1,4 +1,4 @@
-"""``geotrain join`` between real API servers, with the chart's account and tokens of its own."""
+"""``geotrain join``, ``leave`` and ``doctor`` between real API servers."""
 
 import asyncio
 import base64
@@ -16,9 +16,11 @@ from geotrain.adapters.cluster import HttpCluster
 from geotrain.adapters.credentials import from_document
 from geotrain.api import tokens
 from geotrain.api.objects import NODES, PODS
+from geotrain.cli.doctor import doctor
 from geotrain.cli.join import join
+from geotrain.cli.leave import leave
 from geotrain.errors import InputError
-from support import helm, schemas
+from support import helm, manifests, schemas
 from support.controlplane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -338,3 +340,121 @@ def test_what_connectivity_could_not_try_is_said(contexts: None, hub: ControlPla
         result.output
     )
     assert hub.get("pods", "-A")["items"] == []
+
+
+def leave_(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(leave)
+    return CliRunner().invoke(app, ["--hub-context", "hub", *arguments])
+
+
+def pod(name: str, **tags: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": tags},
+        "spec": {
+            "nodeSelector": LABEL,
+            "containers": [{"name": "c", "image": "x"}],
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+def service(name: str, **tags: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "labels": tags}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta,
+        "spec": {"clusterIP": "None", "ports": [{"port": 1}]},
+    }
+
+
+def test_leaving_removes_what_is_ours_and_nothing_else(
+    contexts: None, hub: ControlPlane, member: ControlPlane
+) -> None:
+    joined()
+    hub.apply(manifests.wan_link("one", **{"from": "dc-west", "to": "dc-east"}))
+    ours = {"app.kubernetes.io/managed-by": "geotrain", "geotrain.io/job-uid": "1"}
+    member.apply(
+        pod("gpt-r0", **ours, **{"geotrain.io/job": "gpt"}),
+        service("gpt", **ours),
+        service("users"),
+    )
+    refused = leave_("dc-west")
+    assert "dc-west is used by default/gpt: suspend or delete them first" in str(refused.exception)
+    assert hub.get("dc", "dc-west")
+
+    result = leave_("dc-west", "--force")
+    assert result.exit_code == 0, result.exception
+    assert "dc-west has left" in result.output
+    assert "still naming it: WanLink one; kubectl delete wan one" in result.output
+    hub.kubectl("delete", "wan", "one")
+    assert hub.get("dc,secret,role,rolebinding", "-n", NAMESPACE)["items"] == []
+    left = member.get("pod,service,configmap", "-n", "default")["items"]
+    assert {each["metadata"]["name"] for each in left} <= {
+        "users",
+        "kubernetes",
+        "kube-root-ca.crt",
+    }
+    assert not member.get("configmap", "-n", NAMESPACE, "-l", OURS)["items"]
+    member.kubectl("delete", "service", "users")
+
+    again = leave_("dc-west")
+    assert "there is no DataCenter dc-west; there is none" in str(again.exception)
+    joined()
+
+
+def test_a_member_that_cannot_be_asked_is_not_left_in_silence(
+    contexts: None, hub: ControlPlane
+) -> None:
+    joined()
+    hub.kubectl("delete", "secret", "dc-west-kubeconfig", "-n", NAMESPACE)
+    refused = leave_("dc-west")
+    assert "the member cannot be asked" in str(refused.exception)
+    result = leave_("dc-west", "--context", "west")
+    assert result.exit_code == 0, result.exception
+    assert hub.get("dc")["items"] == []
+
+
+def test_a_leave_that_was_cut_off_is_finished(contexts: None, hub: ControlPlane) -> None:
+    joined()
+    hub.kubectl("delete", "dc", "dc-west")
+    result = leave_("dc-west")
+    assert result.exit_code == 0, result.exception
+    assert hub.get("secret,role,rolebinding", "-n", NAMESPACE)["items"] == []
+
+
+def test_the_wrong_cluster_is_not_cleaned(contexts: None, hub: ControlPlane) -> None:
+    joined()
+    refused = leave_("dc-west", "--context", "bare")
+    assert "leads to another cluster than the one that joined" in str(refused.exception)
+    assert hub.get("dc", "dc-west")
+
+
+def doctor_(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(doctor)
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(contexts: None, hub: ControlPlane) -> None:
+    joined()
+    result = doctor_("--hub-context", "hub", "-o", "json")
+    assert result.exit_code == 1, result.exception
+    document = yaml.safe_load(result.stdout)
+    said = {each["message"]: each for each in document["findings"]}
+    assert said["there is no controller"]["action"].startswith("helm install geotrain")
+    assert said["the controller has not looked at it yet"]["subject"] == "dc-west"
+    assert said["geotrain's account may do what it has to"]["level"] == "ok"
+    assert said["5 CRDs, as this program knows them"]["level"] == "ok"
+    assert document["errors"] >= 2
+
+
+def test_doctor_needs_a_hub_to_look_at(contexts: None) -> None:
+    nowhere = doctor_("--hub-context", "nowhere")
+    assert "there is no context 'nowhere'" in str(nowhere.exception)
+    bare = doctor_("--hub-context", "bare")
+    assert bare.exit_code == 1
+    assert "the CRD datacenters.geotrain.io is missing" in bare.output

@@ -16,7 +16,7 @@ from geotrain.roles.controller.ports import Cluster
 from support import manifests
 from support.controlplane import ControlPlane
 from support.fakes import FakeCluster
-from support.world import CENTERS, GPU, profile, secret
+from support.world import CENTERS, GPU, NETWORKS, profile, secret
 
 ROOT = Path(__file__).parents[3]
 SCHEDULER = {"profiles": [{"schedulerName": labels.SCHEDULER_NAME}]}
@@ -98,7 +98,8 @@ def _member(factory: Any, name: str) -> ControlPlane:
 def _registrations(started: dict[str, ControlPlane]) -> list[dict[str, Any]]:
     made = []
     for name, plane in started.items():
-        center = manifests.data_center(name, gpuResource=GPU)
+        network = {"podCIDRs": [NETWORKS[name]]}
+        center = manifests.data_center(name, gpuResource=GPU, network=network)
         if name != "dc-central":
             ref = {"namespace": "geotrain-system", "name": name}
             center["spec"]["cluster"] = {"kubeconfigSecretRef": ref}

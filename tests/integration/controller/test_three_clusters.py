@@ -171,7 +171,12 @@ async def test_data_centers_and_links_have_a_status(planes, look):
 
         for each in await until("GPUs of all data centres", counted):
             conditions = {c["type"]: c["reason"] for c in each["status"]["conditions"]}
-            assert conditions == {"Reachable": "Contacted", "AgentsReady": "SchedulerMissing"}
+            assert conditions == {
+                "Reachable": "Contacted",
+                "AgentsReady": "SchedulerMissing",
+                "NetworkReady": "NetworkKnown",
+            }
+            assert each["status"]["kubernetesVersion"].startswith("v1.")
 
         async def judged():
             return all(w.get("status") for w in await look.hub.list(WAN_LINKS))
