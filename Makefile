@@ -26,7 +26,8 @@ preflight: ## Say what this machine lacks for GOAL (demo; or check, clusters, te
 $(VENV)/.stamp: requirements-dev.lock pyproject.toml
 	@test -x $(PYTHON) || $(PYTHON_BASE) -m venv $(VENV)
 	@echo "installing Python packages into $(VENV) (about a minute)"
-	@$(PYTHON) -m pip install --quiet --require-hashes -r requirements-dev.lock
+	@# --no-compile: what is imported is compiled then, and most of it never is
+	@$(PYTHON) -m pip install --quiet --no-compile --require-hashes -r requirements-dev.lock
 	@$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -34,7 +34,12 @@ cp /etc/resolv.conf "$root/etc/resolv.conf"
 echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/fast" # what is cut off is made anew
 in_root() { DEBIAN_FRONTEND=noninteractive LC_ALL=C chroot "$root" "$@" >> "$work/log" 2>&1 || failed; }
 in_root apt-get update
+# Not every module of every package is compiled: below, what is imported.
+in_root dpkg-divert --local --rename --add /usr/bin/py3compile
+ln -s /bin/true "$root/usr/bin/py3compile"
 in_root apt-get install -y --no-install-recommends "$@"
+rm "$root/usr/bin/py3compile"
+in_root dpkg-divert --local --rename --remove /usr/bin/py3compile
 in_root apt-get clean
 
 rm -rf "$root"/usr/share/{doc,man,info,locale,i18n,lintian,bash-completion}/* "$root"/usr/include/* \
