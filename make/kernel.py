@@ -25,6 +25,7 @@ def features(docker_root: str) -> dict[str, str | None]:
     """Each kernel feature that the clusters need, and why it is not there."""
     tries: dict[str, Callable[[], None]] = {
         "namespaces": lambda: None,  # every other try begins with them
+        "way into containers": _root,
         "bridge": lambda: _netlink(_ROUTE, _NEW_LINK, _link("bridge")),
         "veth": lambda: _netlink(_ROUTE, _NEW_LINK, _link("veth")),
         "HTB": lambda: _netlink(_ROUTE, _NEW_QDISC, _htb()),
@@ -95,6 +96,22 @@ def _netlink(family: int, kind: int, content: bytes) -> None:
         number = -struct.unpack_from("i", answer, 16)[0]
         if number:
             raise OSError(number, os.strerror(number))
+
+
+def _root() -> None:
+    """Joins its own mount namespace, as ``docker exec`` joins a container's, and looks where it is.
+
+    In a plain chroot containers' file systems hang below the true root: a command that is to run
+    in a container then runs, as root, in the file system outside the chroot.
+    """
+    before = os.stat("/")
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/ns/mnt") as namespace:
+        if libc.setns(namespace.fileno(), _NEW["mount"]):
+            raise OSError(ctypes.get_errno(), "setns")
+    after = os.stat("/")
+    if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino):
+        raise OSError("/ is a chroot, and docker exec would leave it (pivot_root, nspawn do not)")
 
 
 def _tun() -> None:

@@ -41,6 +41,8 @@ in_root apt-get install -y --no-install-recommends "$@"
 rm "$root/usr/bin/py3compile"
 in_root dpkg-divert --local --rename --remove /usr/bin/py3compile
 in_root apt-get clean
+# Compiled once here what a trainer imports, or each of them does so when it starts.
+if [ -d "$root/usr/lib/python3/dist-packages/torch" ]; then in_root python3 -c 'import torch, torch.distributed'; fi
 
 rm -rf "$root"/usr/share/{doc,man,info,locale,i18n,lintian,bash-completion}/* "$root"/usr/include/* \
   "$root"/var/lib/apt/lists/* "$root"/var/cache/{apt,debconf,ldconfig}/* "$root"/var/log/* "$root"/dev/* \
@@ -51,7 +53,5 @@ find "$root/usr/lib" -name '*.a' -delete
 # Of what PyTorch's image library links: drivers that are loaded on demand, and data of maps and desktops.
 rm -rf "$root"/usr/lib/*-linux-gnu/{dri,mfx,libLLVM-*,libz3.so*,libmfxhw64*,libtesseract*,liblept*} \
   "$root"/usr/share/{proj,gdal,gdcm-3.0,mime,X11,fonts,icons,xml}
-find "$root/usr/lib" -xdev -path '*/dist-packages/*' \( -name __pycache__ -o -path '*/numpy/*/tests' \) -prune -exec rm -rf {} +
-# Compiled once here what a trainer imports, or each of them does so when it starts.
-if [ -d "$root/usr/lib/python3/dist-packages/torch" ]; then in_root python3 -c 'import torch, torch.distributed'; fi
+rm -rf "$root"/usr/lib/python3/dist-packages/numpy/{,*/,*/*/}tests
 tar -C "$root" -c . | docker import --change 'ENV PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin' --change 'CMD ["python3"]' - "$image" > /dev/null

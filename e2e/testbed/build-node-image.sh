@@ -32,7 +32,16 @@ sed -i 's/restrict_oom_score_adj = false/restrict_oom_score_adj = true/' "$stage
 printf 'apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: standard}\nprovisioner: kubernetes.io/no-provisioner\n' \
   > "$stage/kind/manifests/default-storage.yaml"
 
-docker run -d --privileged --name "$builder" --entrypoint sleep "$root" infinity > /dev/null
+docker run -d --privileged --name "$builder" --entrypoint sh "$root" -c "echo > /$builder; exec sleep infinity" > /dev/null
+# In a plain chroot docker exec does not enter containers: what follows would be written to this machine.
+for _ in $(seq 20); do
+  docker exec "$builder" test -e "/$builder" && break
+  sleep 0.5
+done
+docker exec "$builder" rm "/$builder" || {
+  echo "docker exec does not enter containers here" >&2
+  exit 1
+}
 tar -C "$stage" -c . | docker exec -i "$builder" tar -C / -x --no-same-owner --keep-directory-symlink
 docker exec -i "$builder" bash -euo pipefail -s <<'SETUP'
 mkdir -p /opt/cni/bin /etc/cni/net.d /etc/kubernetes/manifests
