@@ -11,6 +11,8 @@ import os
 import platform
 import shutil
 import sys
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,19 +66,26 @@ class Kept:
         return places.IMAGES / f"{self.name}-{self.key}.tar"
 
 
+_making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+
 def ensure(image: Kept) -> str:
-    """Gives the reference of an image that docker has: there already, loaded, or made."""
-    if docker.image_id(image.reference):
+    """Gives the reference of an image that docker has: there already, loaded, or made.
+
+    Of several that ask for the same image at a time, one makes it and the others wait.
+    """
+    with _making[image.reference]:
+        if docker.image_id(image.reference):
+            return image.reference
+        if image.archive.exists():
+            with step(f"load {image.reference} from the cache", "15 s"):
+                run("docker", "load", "-i", image.archive)
+            return image.reference
+        with step(f"make {image.reference}", image.expected):
+            image.make(image.reference)
+            if image.archived:
+                _keep(image)
         return image.reference
-    if image.archive.exists():
-        with step(f"load {image.reference} from the cache", "15 s"):
-            run("docker", "load", "-i", image.archive)
-        return image.reference
-    with step(f"make {image.reference}", image.expected):
-        image.make(image.reference)
-        if image.archived:
-            _keep(image)
-    return image.reference
 
 
 def _keep(image: Kept) -> None:
