@@ -42,9 +42,9 @@ def job(shared_namespace: str) -> Iterator[Job]:
     job.delete()
 
 
-@pytest.fixture(autouse=True)
-def as_installed() -> Iterator[None]:
-    """Whatever a test leaves, the next one finds geotrain as the others installed it."""
+@pytest.fixture(scope="module", autouse=True)
+def as_installed(restricted: None) -> Iterator[None]:
+    """Whatever these tests leave, the next module finds geotrain as the others installed it."""
     yield
     for name in DATA_CENTERS:
         if status(name) == "uninstalling":
@@ -93,10 +93,16 @@ def test_upgrade_and_rollback_change_no_pod_of_a_job(job: Job) -> None:
     first = last(HUB)["revision"]
     upgrade("--set", "hub.settings.controller.workers=5")
     assert controller_pods().isdisjoint(controller), "the controller was not replaced"
-    assert jobs.uids(job.await_running()) == jobs.uids(before)
+    assert jobs.uids(seen_anew(job, 3600)) == jobs.uids(before)
     stay(HUB, first)
-    assert jobs.uids(job.await_running()) == jobs.uids(before)
+    assert jobs.uids(seen_anew(job, 7200)) == jobs.uids(before)
     assert job.resource()["status"].get("observed", {}).get("restarts", 0) == 0
+
+
+def seen_anew(job: Job, keep: int) -> list[dict[str, Any]]:
+    """The pods once the controller has looked at a change that concerns none of them."""
+    job.patch(ttlAfterFinished=f"{keep}s")
+    return job.await_running()
 
 
 def test_uninstalling_refuses_while_the_job_runs_and_says_how_to_go_on(job: Job) -> None:
@@ -107,6 +113,7 @@ def test_uninstalling_refuses_while_the_job_runs_and_says_how_to_go_on(job: Job)
     assert status(HUB) == "deployed"
     said = uninstall("dc-east")
     assert f"{job.namespace}/{job.name}: 1" in said
+    stay("dc-east")
     assert jobs.uids(job.await_running()) == jobs.uids(before)
 
 

@@ -24,6 +24,7 @@ from support.kubelet import Controller, Hooks
 pytestmark = pytest.mark.controlplane
 
 TRAINING, PREFILL = "geotrain-training", "geotrain-prefill"
+CENTERS = "datacenters.geotrain.io"
 JOBS_CRD = "geotrainingjobs.geotrain.io"
 CRDS = sorted(d["metadata"]["name"] for d in schemas.crds().values())
 HUB = ("hub.enabled=true",)
@@ -288,12 +289,13 @@ GUARDED = {
 """As on GKE: pods of these classes only where a ResourceQuota asks for them by name."""
 
 
-class TestWhereQuotasGuardThePriorities:
-    @pytest.fixture(scope="class")
-    def guarded(self, control_plane_factory: Any) -> ControlPlane:
-        made: ControlPlane = control_plane_factory(controller_manager=True, admission=GUARDED)
-        return made
+@pytest.fixture(scope="module")
+def guarded(control_plane_factory: Any) -> ControlPlane:
+    made: ControlPlane = control_plane_factory(controller_manager=True, admission=GUARDED)
+    return made
 
+
+class TestWhereQuotasGuardThePriorities:
     def test_the_default_makes_pods(self, guarded: ControlPlane) -> None:
         Release(guarded).install()
         await_(lambda: guarded.get("pods", "-n", helm.NAMESPACE)["items"])
@@ -399,15 +401,18 @@ class TestUninstallingAHub:
         with Controller(release.plane, helm.NAMESPACE):
             release.plane.kubectl("wait", "ns/team-a", "--for=delete", "--timeout=60s")
 
-    def test_definitions_that_are_deleted_by_hand_take_the_jobs_with_them(
+    def test_definitions_that_were_deleted_by_hand_are_helped_by_applying_them(
         self, release: Release
     ) -> None:
-        """And once they are back the controller goes on, anew or as it is."""
+        """Without the kind of data centres nobody can say where a job has something: it waits."""
         release.install(*HUB)
         release.plane.apply(*job(suspend=False))
         with Controller(release.plane, helm.NAMESPACE):
             await_(lambda: finalizers(release.plane) == [labels.FINALIZER])
-            release.plane.kubectl("delete", "crd", *CRDS, "--timeout=60s")
+            release.plane.kubectl("delete", "crd", *CRDS, "--wait=false")
+            release.plane.kubectl("wait", f"crd/{CENTERS}", "--for=delete", "--timeout=60s")
+            release.plane.apply(*schemas.crds().values())
+            release.plane.kubectl("wait", f"crd/{JOBS_CRD}", "--for=delete", "--timeout=90s")
             release.plane.apply(*schemas.crds().values())
             wait = ("--for=condition=Established", "--timeout=30s")
             release.plane.kubectl("wait", "crd", *CRDS, *wait)
