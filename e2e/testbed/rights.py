@@ -44,6 +44,12 @@ EXEMPT: Final = {
         " it when a child with blockOwnerDeletion is made"
     ),
     ("geotrain-controller", "prefillpools/finalizers", "update"): "the same, for a pool's router",
+    ("geotrain-controller", "pods", "get"): (
+        "pods are followed; one is asked for only where somebody makes a namesake in the moment"
+        " between the last look and our own"
+    ),
+    ("geotrain-member", "pods", "get"): "the same, in a member",
+    ("geotrain-controller", "bandwidthschedules", "get"): "the same: they are followed too",
 }
 """Rights that tests need not see used, by role, resource and verb, with the reason."""
 

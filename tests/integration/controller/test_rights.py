@@ -20,6 +20,9 @@ from e2e.testbed import rights
 from geotrain.adapters import credentials
 from geotrain.api import labels
 from geotrain.roles.controller import app
+from geotrain.roles.controller.children.discovery import slice_name
+from geotrain.roles.controller.children.gang import config_name
+from geotrain.roles.controller.children.policy import policy_name
 from geotrain.settings import Settings
 from support import helm, manifests, schemas
 from support.controlplane import ControlPlane
@@ -176,6 +179,7 @@ def pool() -> Object:
 
 async def test_the_accounts_may_do_all_that_they_need_and_nothing_else(clusters):
     async with clusters.controller():
+        await _names_that_are_taken(clusters)
         await _life_of_a_job(clusters)
         await _life_of_a_pool(clusters)
         await _leave_a_job_behind(clusters)
@@ -187,12 +191,58 @@ async def test_the_accounts_may_do_all_that_they_need_and_nothing_else(clusters)
     _check(clusters)
 
 
+def theirs(kind: str, name: str, **fields: Any) -> tuple[str, Object]:
+    """An object of a user's, and the path of its kind."""
+    group, plural = {
+        "Service": ("/api/v1", "services"),
+        "ConfigMap": ("/api/v1", "configmaps"),
+        "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices"),
+        "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
+    }[kind]
+    version = group.removeprefix("/apis/").removeprefix("/api/")
+    meta = {"name": name, "namespace": TEAM}
+    manifest = {"apiVersion": version, "kind": kind, "metadata": meta, **fields}
+    return f"{group}/namespaces/{TEAM}/{plural}", manifest
+
+
+async def _names_that_are_taken(clusters: Clusters) -> None:
+    """Users have objects of names that a job needs: it is told, and looks at them again."""
+    around = [
+        theirs("Service", "gpt", spec={"ports": [{"port": 1}]}),
+        theirs("EndpointSlice", slice_name("gpt", "IPv4", 0), addressType="IPv4", endpoints=[]),
+        theirs("NetworkPolicy", policy_name("gpt"), spec={"podSelector": {}}),
+    ]
+    placed = [(place, each) for each in around for place in clusters.planes]
+    placed += [(name, theirs("ConfigMap", config_name("gpt", name))) for name in clusters.planes]
+    for where, (path, manifest) in placed:
+        await clusters.call("POST", path, manifest, where)
+    await clusters.call("POST", JOBS, training())
+    await _taken(clusters, "Service")
+    for where, (path, manifest) in placed:
+        await clusters.call("DELETE", f"{path}/{manifest['metadata']['name']}", None, where)
+    await clusters.until_phase("Running")
+    await clusters.call("DELETE", f"{JOBS}/gpt")
+    await clusters.until_gone(f"{JOBS}/gpt")
+
+
+async def _taken(clusters: Clusters, kind: str) -> None:
+    async def look() -> bool:
+        conditions = (await clusters.call("GET", f"{JOBS}/gpt")).get("status", {}).get("conditions")
+        return any(
+            (c["type"], c["reason"]) == ("Reserved", "NameTaken")
+            and c["message"].partition(f"{kind} {TEAM}/")[1]
+            for c in conditions or ()
+        )
+
+    await clusters.until(f"the {kind} in the way", look)
+
+
 async def _life_of_a_job(clusters: Clusters) -> None:
     """Place, repair, restart, suspend, resume, finish, remove after the time to live."""
     await clusters.call("POST", JOBS, training(ttlAfterFinished="0s"))
     await clusters.until_phase("Running")
     for where in clusters.planes:
-        config = f"/api/v1/namespaces/{TEAM}/configmaps/gpt-geotrain-{where}"
+        config = f"/api/v1/namespaces/{TEAM}/configmaps/{config_name('gpt', where)}"
         await _repaired(clusters, config, {"data": {"schedule.csv": "none"}}, where)
         service = f"/api/v1/namespaces/{TEAM}/services/gpt"
         await _repaired(clusters, service, {"spec": {"publishNotReadyAddresses": False}}, where)

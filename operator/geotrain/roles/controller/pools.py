@@ -62,10 +62,8 @@ def refused(observed: PoolObserved, error: ClusterError, now: Seconds) -> Decisi
     """What to say when an API server does not take an object of the pool."""
     draft = Draft(observed.pool.metadata, observed.pool.status, now)
     job = _bind(observed, draft)
-    places = (
-        pool_slots.slots(observed.pool.spec, job, observed.ranks, observed.unseen) if job else ()
-    )
-    homes = {pool_children.worker_name(observed.pool.name, s): s.data_center for s in places}
+    slots = places(observed, job)
+    homes = {pool_children.worker_name(observed.pool.name, s): s.data_center for s in slots}
     told = refusals.of_pool(str(error), observed.pool.namespace, homes)
     draft.set(ConditionType.SERVING, FALSE, *told)
     draft.fields["phase"] = pool_status.phase(draft)
