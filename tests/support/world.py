@@ -259,6 +259,8 @@ class World:
     async def recover(self, center: str) -> None:
         """Let a cluster answer again, and wait until the controller has seen that."""
         self.clusters[center].down = False
+        if self.controller.members.site(center) is None:  # it was never seen
+            await self.look(Key(DATA_CENTERS, "", center))
         site = self.controller.members.site(center)
         assert site is not None
         async with asyncio.timeout(10):
