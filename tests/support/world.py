@@ -259,7 +259,7 @@ class World:
     async def recover(self, center: str) -> None:
         """Let a cluster answer again, and wait until the controller has seen that."""
         self.clusters[center].down = False
-        if self.controller.members.site(center) is None:  # it was never seen
+        if self.controller.members.site(center) is None:  # it has never told who it is
             await self.look(Key(DATA_CENTERS, "", center))
         site = self.controller.members.site(center)
         assert site is not None
