@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
-from geotrain.api import crd
+from geotrain.api import crd, labels
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import KINDS, DataCenter, GeoTrainingJob, WanLink
 from geotrain.api.v1alpha1.resource import StatusCondition
@@ -18,8 +18,6 @@ from geotrain.units import Seconds
 Manifest = Mapping[str, Any]
 
 HUB: Final = "hub"
-OPT_IN: Final = "geotrain.io/enabled"
-"""Label of namespaces in which geotrain may make pods."""
 _SILENT: Final[Seconds] = 120.0  # lastContact is written every half minute
 _STUCK: Final[Seconds] = 60.0
 _MOST_FIELDS: Final = 3
@@ -144,12 +142,12 @@ def namespaces(found: Mapping[str, Mapping[str, str] | None], data_center: str) 
     """Namespaces of jobs in a member, by name with their labels; None: it does not exist."""
     result: list[Finding] = []
     for name, tags in sorted(found.items()):
-        enable = f"kubectl label namespace {name} {OPT_IN}=true"
+        enable = f"kubectl label namespace {name} {labels.ENABLED}=true"
         if tags is None:
             message = f"the namespace {name} of a job does not exist there"
             action = f"kubectl create namespace {name} && {enable}"
             result.append(findings.warning(data_center, message, action))
-        elif tags.get(OPT_IN) != "true":
+        elif tags.get(labels.ENABLED) != "true":
             message = f"the namespace {name} of a job is not opted in there"
             result.append(findings.warning(data_center, message, enable))
     return result
