@@ -4,6 +4,7 @@ from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
+from geotrain.api import labels
 from geotrain.api.labels import API_VERSION
 
 Manifest = dict[str, Any]
@@ -19,6 +20,14 @@ POD: Manifest = {
         ]
     }
 }
+
+
+def namespace(name: str, *, enabled: bool = True, accounts: str = "") -> Manifest:
+    """A namespace in a member, opened to jobs as its administrator does."""
+    metadata: Manifest = {"name": name, "labels": {labels.ENABLED: "true"} if enabled else {}}
+    if accounts:
+        metadata["annotations"] = {labels.SERVICE_ACCOUNTS: accounts}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def data_center(name: str = "dc-west", **spec: Any) -> Manifest:

@@ -127,6 +127,7 @@ class World:
         self.aliases: dict[str, str] = {}  # kubeconfig without its token → cluster
         for name, cluster in self.clusters.items():
             cluster.put(node_manifest(f"{name}-node", name, gpu=str(gpus), memory="64Gi"))
+            cluster.put(manifests.namespace("team-a"))
         self._register()
 
     @contextlib.asynccontextmanager

@@ -60,6 +60,9 @@ one that it uses: tests compare these rules with the audit logs of API servers.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+- apiGroups: [""] # whether a job's namespace is open to it; none is ever made
+  resources: [namespaces]
+  verbs: [list, watch]
 - apiGroups: [scheduling.k8s.io]
   resources: [priorityclasses]
   verbs: [list]

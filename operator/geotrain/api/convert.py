@@ -20,6 +20,7 @@ from geotrain.model.plan import Alternative, Flow, Plan, Window
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.planning.costs import profiles
 from geotrain.planning.costs.accelerators import ACCELERATORS
+from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 from geotrain.units import (
     BitsPerSecond,
@@ -179,6 +180,7 @@ def workload(job: GeoTrainingJob, costs: Profile, accelerators: Sequence[str] = 
         early_recompute=spec.schedule.early_recompute,
         memory_per_gpu=None if memory is None else parse_bytes(memory),
         connections=_number(spec.network.connections),
+        most_connections=(NCCL_SOCKETS if spec.network.enforcement == "None" else MOST_CONNECTIONS),
         sharing=spec.network.sharing,
         borrowed_paths=spec.network.borrowed_paths,
     )
@@ -221,8 +223,8 @@ def _data_center(center: DataCenter, gpus: int) -> model.DataCenter:
     return model.DataCenter(center.name, gpus, center.spec.cost_per_gpu_hour, name, memory, lan)
 
 
-def plan_status(plan: Plan) -> dict[str, Any]:
-    """``status.plan`` of a GeoTrainingJob."""
+def plan_status(plan: Plan, left_out: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+    """``status.plan`` of a GeoTrainingJob; ``left_out`` are its data centres without part in it."""
     links = [
         {
             "from": source,
@@ -248,6 +250,8 @@ def plan_status(plan: Plan) -> dict[str, Any]:
         "links": links,
         "pricePerIteration": _rounded(plan.price_per_iteration),
         "alternatives": [_alternative(a) for a in losers[:MOST_ALTERNATIVES]],
+        "leftOut": list(left_out),
+        "notes": list(plan.notes),
     }
 
 

@@ -38,7 +38,7 @@ _WARNINGS = frozenset(
         Reason.NOT_INTERCEPTED,
         Reason.NOT_SHAPED,
         Reason.NO_SIGNAL,
-        Reason.NOT_CARRIED,
+        Reason.NAMESPACE_NOT_ENABLED,
         Reason.KERNEL_REFUSED,
         Reason.MAX_RESTARTS_EXCEEDED,
         Reason.DEADLINE_EXCEEDED,

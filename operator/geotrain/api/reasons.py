@@ -23,6 +23,11 @@ class ConditionType(_Explained):
     PLANNED = "Planned", "GeoTrainingJob: a plan exists for the present spec"
     RESERVED = "Reserved", "GeoTrainingJob: every pod exists in the members and all fit together"
     PODS_READY = "PodsReady", "GeoTrainingJob: all pods of the gang are Ready"
+    NAMESPACES_ENABLED = (
+        "NamespacesEnabled",
+        "GeoTrainingJob: every member that it needs lets pods run in its namespace; only there once"
+        " one did not",
+    )
     WINDOWS_ENFORCED = (
         "WindowsEnforced",
         "GeoTrainingJob, BandwidthSchedule: measured bytes agree with the windows",
@@ -75,6 +80,14 @@ class Reason(_Explained):
     )
     INVALID_SPEC = "InvalidSpec", "A field is wrong in a way that admission could not see"
 
+    # NamespacesEnabled, Planned, Reserved
+    NAMESPACES_ENABLED = "NamespacesEnabled", "Every member that is needed has opted in"
+    NAMESPACE_NOT_ENABLED = (
+        "NamespaceNotEnabled",
+        "The namespace is missing in a member, has not opted in there, or does not allow the pods'"
+        " service account; the message names the command",
+    )
+
     # Reserved, PodsReady
     GANG_RESERVED = "GangReserved", "Every pod was let go together"
     RESERVING = "Reserving", "Pods are being created behind their scheduling gates"
@@ -122,10 +135,6 @@ class Reason(_Explained):
     NOT_SHAPED = "NotShaped", "A sidecar cannot shape its pod's interface"
     TRAINING_DONE = "TrainingDone", "The trainers have ended"
     NO_SIGNAL = "NoSignal", "The trainer does not tell when iterations begin, so shares are spatial"
-    NOT_CARRIED = (
-        "NotCarried",
-        "hostNetwork, UDP or RDMA: the traffic cannot be carried by the sidecar",
-    )
     DISABLED = "Disabled", "network.enforcement is None"
     NO_WINDOWS = "NoWindows", "The plan crosses no wide-area link"
     NOT_RUNNING = "NotRunning", "The gang does not run"

@@ -61,9 +61,10 @@ class Workload:
 
     ``early_recompute``: the trainer recomputes while it waits for a gradient. ``borrowed_paths``:
     in turns a flow also uses the wide-area paths of the data centre's other stages, which is
-    right where paths are capped by pod pair. ``round_batch``: a degree that does not divide the
-    global batch may round it down to the next multiple. ``profiles`` by accelerator go before
-    ``profile`` in data centres that have it; they describe the same layers.
+    right where paths are capped by pod pair. ``most_connections`` is the end of what a path may
+    have. ``round_batch``: a degree that does not divide the global batch may round it down to the
+    next multiple. ``profiles`` by accelerator go before ``profile`` in data centres that have it;
+    they describe the same layers.
     """
 
     profile: Profile
@@ -83,6 +84,7 @@ class Workload:
     sharing: Sharing = "Temporal"
     early_recompute: bool = False
     borrowed_paths: bool = False
+    most_connections: int = 512
     round_batch: bool = False
     profiles: tuple[tuple[str, Profile], ...] = ()
 

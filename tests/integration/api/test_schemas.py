@@ -30,6 +30,12 @@ OBJECT_NAME = (
     "at most 52 lower-case letters, digits and '-', beginning with a letter"
 )  # fmt: skip
 
+MOST_CONNECTIONS = "connections must be at most 512, and with enforcement None 64"
+NO_GPUS = "no container asks for GPUs: give the template's first container a limit"
+OTHER_GPUS = "parallelism.tensor must equal the GPU limit of the template's first container"
+HELPER = {"name": "helper", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+AMD = {"dataCenter": "dc-east", "image": "b", "resources": {"limits": {"amd.com/gpu": 1}}}
+
 ASCENDING = "give the sizes in ascending order, each once"
 
 POINT = {"size": "1Mi", "rate": "1G"}
@@ -101,6 +107,16 @@ REFUSED: list[schemas.Case] = [
     (GTJ, "spec.schedule.recompute", "no", "must be of type boolean"),
     (GTJ, "spec.network.connections", "many", AUTO),
     (GTJ, "spec.network.connections", 0, AUTO),
+    (GTJ, "spec.network.connections", 513, MOST_CONNECTIONS),
+    (GTJ, "spec.network", {"connections": 65, "enforcement": "None"}, MOST_CONNECTIONS),
+    (GTJ, "spec.template.spec.containers.0.resources", {"limits": {"cpu": 1}}, NO_GPUS),
+    (GTJ, "spec.template.spec.containers.0.resources", ..., NO_GPUS),
+    (GTJ, "spec.parallelism.tensor", 2, OTHER_GPUS),
+    (GTJ, "spec.template.spec.containers.1", HELPER, OTHER_GPUS),
+    (GTJ, "spec.template.spec.containers.0.resources", {"limits": {"cpu": 0.5}}, "integer,string"),
+    (GTJ, "spec.overrides", [{"dataCenter": "a"}, {"dataCenter": "a"}], "Duplicate value"),
+    (GTJ, "spec.overrides", [{"dataCenter": "a", "colour": "red"}], "unknown field"),
+    (GTJ, "spec.overrides", [{"dataCenter": "DC"}], DC_NAME),
     (GTJ, "spec.reserveTimeout", "soon", DURATION),
     (GTJ, "spec.reserveTimeout", "0s", POSITIVE_DURATION),
     (GTJ, "spec.activeDeadline", "3d", DURATION),
@@ -215,6 +231,10 @@ def test_a_good_example_is_accepted(dry_run: DryRun, manifest: dict[str, Any]) -
         ("spec.template.spec.volumes", [{"name": "v", "emptyDir": {}}]),
         ("spec.template.spec.containers.0.env", [{"name": "A", "value": "b"}]),
         ("spec.template.metadata.labels", {"team": "a"}),
+        ("spec.template.spec.containers.0.resources.limits", {"a.b/mig-1g": "1", "cpu": "0.5"}),
+        ("spec.template.spec.containers.1", {"name": "helper", "image": "a"}),
+        ("spec.overrides", [AMD, {"dataCenter": "dc-west", "nodeSelector": {"a": "b"}}]),
+        ("spec.overrides", [{"dataCenter": "a", "volumes": [{"name": "v", "emptyDir": {}}]}]),
     ],
     ids=_label,
 )

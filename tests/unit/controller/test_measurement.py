@@ -112,11 +112,3 @@ async def test_what_has_no_windows_says_so(world, spec, reason):
     await world.settle()
     assert world.status()["phase"] == "Running"
     assert world.condition("WindowsEnforced")[:2] == ("False", reason)
-
-
-async def test_host_network_is_never_pretended_to_be_carried(world):
-    made = job()
-    made["spec"]["template"]["spec"]["hostNetwork"] = True
-    world.submit(made)
-    await world.settle()
-    assert world.condition("WindowsEnforced")[:2] == ("False", "NotCarried")

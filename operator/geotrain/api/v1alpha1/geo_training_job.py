@@ -21,6 +21,7 @@ from geotrain.api.v1alpha1.fields import (
     rule,
     rules,
 )
+from geotrain.api.v1alpha1.overrides import GPU_RULES, Overrides
 from geotrain.api.v1alpha1.resource import (
     AGE,
     Column,
@@ -29,9 +30,11 @@ from geotrain.api.v1alpha1.resource import (
     Status,
     reason_column,
 )
+from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
 
 _AUTO: Final = "write a whole number of at least 1, or auto"
 _FIXED: Final = "stages are given with policy Fixed, and only then"
+_OVERRIDDEN_ONCE: Final = "a data centre may appear only once in overrides; put its fields together"
 _ONCE: Final = "a data centre may appear only once in stages: its stages must be consecutive"
 
 
@@ -93,8 +96,8 @@ class Parallelism(SpecModel):
     pipeline: Annotated[Whole, Field(ge=1, le=1024)]
     """Stages that the layers are cut into; consecutive stages share a data centre."""
     tensor: Annotated[Whole, Field(ge=1, le=64)] = 1
-    """GPUs of one pod, which share every layer (default 1). Must agree with the GPU limit of the
-    template's first container."""
+    """GPUs of one pod, which share every layer (default 1). Must equal the GPU limit of the
+    template's first container, the only one that may ask for GPUs."""
 
 
 class Batch(SpecModel):
@@ -184,8 +187,21 @@ class TrainingSchedule(SpecModel):
 class TrainingNetwork(SpecModel):
     """How the job crosses the wide area."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.connections) || type(self.connections) != int"
+                f" || self.connections <= (self.enforcement == 'None' ? {NCCL_SOCKETS}"
+                f" : {MOST_CONNECTIONS})",
+                f"connections must be at most {MOST_CONNECTIONS}, and with enforcement None"
+                f" {NCCL_SOCKETS}, which is what NCCL opens at most between two ranks",
+            )
+        )
+    )
+
     connections: Auto = "auto"
-    """TCP connections between two ranks; auto (the default): twice capacity x RTT / window."""
+    """TCP connections between two ranks; auto (the default): twice capacity x RTT / window. At most
+    512, with enforcement None 64."""
     sharing: Literal["Spatial", "Temporal"] = "Temporal"
     """Temporal (the default): the replicas of a cell send in turns, each over all their paths.
     Spatial: each keeps its own path."""
@@ -224,6 +240,7 @@ class GeoTrainingJobSpec(SpecModel):
                 "!has(self.model) || self.parallelism.pipeline <= self.model.layers",
                 "parallelism.pipeline must not exceed model.layers: every stage needs a layer",
             ),
+            *GPU_RULES,
             rule(
                 "self.placement.policy != 'Fixed' || !has(self.placement.stages) ||"
                 " self.placement.stages.map(s, s.stages).sum() == self.parallelism.pipeline",
@@ -270,6 +287,14 @@ class GeoTrainingJobSpec(SpecModel):
     """How long a Complete or Failed job is kept before it is deleted; absent: for ever."""
     template: PodTemplate
     """The pod of every rank."""
+    overrides: Overrides = ()
+    """What differs from the template in some data centres."""
+
+    @model_validator(mode="after")
+    def _overrides_each_once(self) -> Self:
+        if len({each.data_center for each in self.overrides}) < len(self.overrides):
+            raise ValueError(_OVERRIDDEN_ONCE)
+        return self
 
 
 class PlannedSegment(StatusModel):
@@ -298,6 +323,15 @@ class PlannedLink(StatusModel):
     """TCP connections between each pair of ranks."""
     bytes_per_iteration: str
     """Bytes that cross the link in one iteration."""
+
+
+class LeftOut(StatusModel):
+    """A data centre that the plan could not count on."""
+
+    data_center: str
+    """Data centre."""
+    why: str
+    """Why, and what would help."""
 
 
 class LostAlternative(StatusModel):
@@ -350,6 +384,10 @@ class PlanStatus(StatusModel):
     """Price of GPUs and traffic of one iteration."""
     alternatives: tuple[LostAlternative, ...] = ()
     """Plans that lost and why, the best first."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Data centres that were not planned with, and why."""
+    notes: tuple[str, ...] = ()
+    """What else there is to say about the choice."""
 
 
 class LinkBytes(StatusModel):

@@ -8,7 +8,14 @@ from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from geotrain.api.labels import API_VERSION
-from geotrain.api.v1alpha1.fields import MESSAGES, ObjectName, OpenModel, SpecModel, StatusModel
+from geotrain.api.v1alpha1.fields import (
+    INT_OR_STRING,
+    MESSAGES,
+    ObjectName,
+    OpenModel,
+    SpecModel,
+    StatusModel,
+)
 from geotrain.errors import InputError
 
 
@@ -91,6 +98,21 @@ class TemplateMetadata(SpecModel):
     """Annotations added to every pod."""
 
 
+Amount = Annotated[int | str, Field(json_schema_extra={INT_OR_STRING: True})]
+"""A Kubernetes quantity: a whole number, or text like 500m or 64Gi."""
+Amounts = Annotated[dict[str, Amount], Field(max_length=32)]
+"""Quantities by resource."""
+
+
+class ContainerResources(OpenModel):
+    """What a container gets (core/v1 ResourceRequirements)."""
+
+    limits: Amounts | None = None
+    """Most of each resource; GPUs and other devices are given as limits."""
+    requests: Amounts | None = None
+    """What is set aside of each resource; absent: the limits."""
+
+
 class Container(OpenModel):
     """A container (core/v1 Container): every field of Kubernetes is allowed."""
 
@@ -98,13 +120,15 @@ class Container(OpenModel):
     """Name of the container, unique in the pod."""
     image: str = Field(min_length=1)
     """Image that the nodes can pull."""
+    resources: ContainerResources | None = None
+    """What the container gets of its node."""
 
 
 class TemplatePodSpec(OpenModel):
     """A pod (core/v1 PodSpec): every field of Kubernetes is allowed.
 
-    geotrain sets the scheduler, priority, node selector of the data centre, scheduling gate and
-    restart policy.
+    It stays within Pod Security "baseline". geotrain sets the scheduler, priority, node selector of
+    the data centre, scheduling gate, host name and restart policy; what it sets cannot be set here.
     """
 
     containers: tuple[Container, ...] = Field(min_length=1, max_length=32)

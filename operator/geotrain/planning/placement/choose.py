@@ -15,6 +15,7 @@ from geotrain.model.decision import Infeasible, Reason
 from geotrain.model.plan import Alternative, Interval, Order, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
+from geotrain.planning.costs import connections
 from geotrain.planning.placement import candidates, losing, score, second, what_if
 from geotrain.planning.placement.costing import Costing, Score
 from geotrain.planning.placement.robust import Jitter, percentile
@@ -88,6 +89,7 @@ def choose(
         return Infeasible(_by_severity(tuple(search.reasons)))
     notes = [] if jitter is None else [search.settle(jitter)]
     notes += _second_data_center(topology, workload, found.placements, found_by, search.engine)
+    notes += connections.cuts(topology, workload, search.contenders[0].candidate.placement)
     return _plan(workload, search, tuple(notes))
 
 

@@ -58,6 +58,7 @@ from geotrain.model.plan import Kind, Placement
 from geotrain.model.topology import Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.planning.costs.collectives import ring_pass
+from geotrain.planning.costs.connections import connections
 from geotrain.planning.schedule.layouts import Layout
 from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time, window_rate
 
@@ -264,22 +265,6 @@ def all_reduce(size: Bytes, replicas: int, lan: Lan) -> Seconds:
     return 2 * ring_pass(size, replicas, lan.rate, (replicas - 1) * lan.latency)
 
 
-def connections(link: WanLink, wanted: int | None) -> int:
-    """TCP connections of one path: ``wanted``, or twice what fills it.
-
-    Exactly what fills it leaves each isolated message waiting for its last window.
-    """
-    if wanted is not None:
-        return wanted
-    if link.window is None:
-        return 1
-    filling = link.pod_rate / window_rate(link.window, link.round_trip)
-    return max(1, 2 * math.ceil(filling - _ROUNDING))
-
-
-_ROUNDING = 1e-9
-
-
 def costs(
     topology: Topology, workload: Workload, placement: Placement, layers: Sequence[int]
 ) -> Costs:
@@ -314,7 +299,7 @@ def hop(
         near,
         topology.lan(target),
         size,
-        connections(link, workload.connections),
+        connections(link, workload.connections, workload.most_connections),
         replicas=replicas,
         in_turns=temporal and replicas > 1,
         lenders=stages if temporal and workload.borrowed_paths else 1,

@@ -8,7 +8,6 @@ is changed only if it is ours by its labels and still the very version that was 
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from geotrain.api.conditions import format_time
 from geotrain.api.objects import (
     BANDWIDTH_SCHEDULES,
     EVENTS,
-    NAMESPACES,
     PODS,
     ApiResource,
     Object,
@@ -111,15 +109,10 @@ class Applier:
         await _all(self._delete(reference, None) for reference in references)
 
     async def _put(self, name: str, wanted: Manifest) -> None:
-        """Make or change a child. Pods are only created, because their spec cannot change."""
-        try:
-            await self._write(name, wanted)
-        except NotFound:  # the job's namespace: members get it with the first job
-            await _make_namespace(self._find(name).cluster, wanted["metadata"]["namespace"])
-            await self._write(name, wanted)
+        """Make or change a child; pods are only created, because their spec cannot change.
 
-    async def _write(self, name: str, wanted: Manifest) -> None:
-        """Write a child. Raises NameTaken where somebody else's object has its name."""
+        Raises NameTaken where somebody else's object has its name.
+        """
         target = self._find(name)
         resource = resource_of(wanted["apiVersion"], wanted["kind"])
         seen = target.known(resource, wanted)
@@ -309,12 +302,6 @@ async def _give_back(target: Target, reference: Reference) -> None:
     seen = None if target.mirror is None else target.mirror.find(BANDWIDTH_SCHEDULES, place)
     if seen is not None and seen["metadata"]["uid"] == reference.uid and is_held(seen):
         await _release(target.cluster, BANDWIDTH_SCHEDULES, seen)
-
-
-async def _make_namespace(cluster: Cluster, name: str) -> None:
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    with contextlib.suppress(Conflict):
-        await cluster.create(NAMESPACES, manifest)
 
 
 def is_held(subject: Manifest) -> bool:

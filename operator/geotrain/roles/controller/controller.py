@@ -15,6 +15,7 @@ from geotrain.api.objects import (
     BANDWIDTH_SCHEDULES,
     DATA_CENTERS,
     DEPLOYMENTS,
+    NAMESPACES,
     NODES,
     PODS,
     PREFILL_POOLS,
@@ -131,6 +132,13 @@ class Controller:
         for key in self._known[resource]:
             self.queue.add_after(key, _SOON)
 
+    def _add_namespace(self, name: str) -> None:
+        """Look again at all of a namespace: a member may have opened it, or shut it."""
+        for kind in (TRAINING_JOBS, PREFILL_POOLS):
+            for key in self._known[kind]:
+                if key.namespace == name:
+                    self.queue.add_after(key, _SOON)
+
     def _wake_waiting(self) -> None:
         for key in self._waiting:
             self.queue.add_after(key, _ROOM_CAME)
@@ -146,6 +154,8 @@ class Controller:
             held = resource == BANDWIDTH_SCHEDULES and kind == TRAINING_JOBS
             if (held and key.name) or key in self._known[kind]:
                 self.queue.add_after(key, _SOON)
+        if resource == NAMESPACES:
+            self._add_namespace(meta["name"])
         if resource == NODES or (resource == PODS and _gives_room(change)):
             self._wake_waiting()
 

@@ -22,6 +22,7 @@ from geotrain.roles.controller import carrying, measurement, ownership, removal
 from geotrain.roles.controller.children import Gang, pod, surroundings
 from geotrain.roles.controller.decision import HUB, Reference
 from geotrain.roles.controller.draft import Draft
+from geotrain.roles.controller.eligibility import not_planned_with
 from geotrain.roles.controller.inputs import Planned
 from geotrain.roles.controller.observed import Observed, RankPod
 from geotrain.roles.controller.roll import Roll, call
@@ -65,12 +66,15 @@ def advance(observed: Observed, planned: Planned, draft: Draft) -> None:
     gang = Gang(observed.job, planned, attempt, cidrs, observed.sidecar_image, selectors)
     roll = call(observed, planned, attempt)
     draft.fields |= {
-        "plan": convert.plan_status(planned.plan),
+        "plan": convert.plan_status(
+            planned.plan, not_planned_with(observed.job, observed.members, planned)
+        ),
         "revision": planned.revision,
         "attempt": attempt,
     }
     if status.revision not in (None, planned.revision):
         _begin_again(draft, Reason.REPLANNING, "the plan changed; the old gang is being removed")
+    _tell_obstacles(observed, gang, draft)
     _surround(observed, gang, roll, draft)
     removal.pods(roll.stale, draft)
     if is_let_go(observed, roll):
@@ -96,7 +100,7 @@ def _surround(observed: Observed, gang: Gang, roll: Roll, draft: Draft) -> None:
     wanted: dict[str, set[removal.Name]] = defaultdict(set)
     for name, manifests in made.items():
         member = observed.members.get(name)
-        if name == HUB or (member is not None and member.reachable):
+        if name == HUB or (member is not None and member.reachable and not member.obstacle):
             draft.children[name] = tuple(
                 each
                 for each in manifests
@@ -115,6 +119,9 @@ def _reserve(observed: Observed, gang: Gang, roll: Roll, draft: Draft) -> None:
     if silent:
         draft.set(ConditionType.RESERVED, FALSE, Reason.MEMBER_UNREACHABLE, "; ".join(silent))
         draft.again(_HOLD)
+    elif shut := _obstacles(observed, gang):
+        message = "; ".join(shut)
+        draft.set(ConditionType.RESERVED, FALSE, Reason.NAMESPACE_NOT_ENABLED, message)
     elif roll.stale or roll.leaving:
         if not _was_taken_back(draft):
             restarting = draft.reason(ConditionType.RESERVED) == Reason.GANG_RESTARTING
@@ -324,6 +331,22 @@ def _silent(observed: Observed, gang: Gang) -> list[str]:
         elif member.fault:
             found.append(f"{name}: {member.fault}")
     return found
+
+
+def _obstacles(observed: Observed, gang: Gang) -> list[str]:
+    """The members of the gang whose namespace is not open to it, with what opens it."""
+    used = (observed.members.get(name) for name in gang.data_centers)
+    return [f"{each.name}: {each.obstacle}" for each in used if each is not None and each.obstacle]
+
+
+def _tell_obstacles(observed: Observed, gang: Gang, draft: Draft) -> None:
+    """Pods that are there keep running where a namespace was shut; nothing new is made."""
+    kind = ConditionType.NAMESPACES_ENABLED
+    if shut := _obstacles(observed, gang):
+        message = f"nothing new is made: {'; '.join(shut)}"
+        draft.set(kind, FALSE, Reason.NAMESPACE_NOT_ENABLED, message)
+    elif draft.reason(kind):
+        draft.set(kind, TRUE, Reason.NAMESPACES_ENABLED, "all members that are needed are open")
 
 
 def _listed(texts: list[str]) -> str:

@@ -71,14 +71,17 @@ class Planned:
 def spec_digest(job: GeoTrainingJob) -> str:
     """Changes when the spec changes in anything that plan or pods are made from."""
     spec = job.spec.model_dump(mode="json", by_alias=False, exclude_none=True)
-    return digest({name: spec.get(name) for name in _PLANNED_FIELDS})
+    kept = {name: spec.get(name) for name in _PLANNED_FIELDS}
+    # A field that is at its default changes no digest, so that it may come with an upgrade.
+    return digest(kept | ({"overrides": spec["overrides"]} if spec["overrides"] else {}))
 
 
 def revision(job: GeoTrainingJob, plan: Plan) -> str:
     """Changes when plan or template do: gangs of two revisions cannot work together."""
     kept = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in _LONG}
-    template = job.spec.template.to_manifest()
-    return digest([repr(sorted(kept.items())), template, job.spec.network.enforcement])
+    pods: list[Any] = [job.spec.template.to_manifest(), job.spec.network.enforcement]
+    pods += [(each.data_center, each.to_manifest()) for each in job.spec.overrides]
+    return digest([repr(sorted(kept.items())), *pods])
 
 
 def with_reserved(topology: Topology, reserved: Mapping[tuple[str, str], float]) -> Topology:

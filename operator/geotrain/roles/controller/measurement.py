@@ -59,11 +59,8 @@ def _verdict(
     draft: Draft,
 ) -> _Verdict:
     spec = observed.job.spec
-    pod = spec.template.to_manifest()["spec"]
     if spec.network.enforcement == "None":
         return FALSE, Reason.DISABLED, "network.enforcement is None"
-    if pod.get("hostNetwork"):
-        return FALSE, Reason.NOT_CARRIED, "hostNetwork: no sidecar can carry this traffic"
     if not plan.flows:
         return FALSE, Reason.NO_WINDOWS, "the plan crosses no wide-area link"
     if draft.reason(ConditionType.PODS_READY) != Reason.PODS_RUNNING:

@@ -21,6 +21,7 @@ from geotrain.api.objects import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
+    NAMESPACES,
     NETWORK_POLICIES,
     NODES,
     PODS,
@@ -38,6 +39,7 @@ from geotrain.units import Seconds
 _OURS: Final = f"{labels.MANAGED_BY}={labels.MANAGED_BY_VALUE}"
 _FOLLOWED: Final = {
     NODES: "",
+    NAMESPACES: "",
     PODS: "",
     SERVICES: _OURS,
     ENDPOINT_SLICES: _OURS,
@@ -105,6 +107,10 @@ class Mirror:
     def nodes(self) -> Iterable[Object]:
         """All nodes."""
         return self._objects[NODES].values()
+
+    def namespace(self, name: str) -> Object | None:
+        """A namespace, None where there is none of that name."""
+        return self._objects[NAMESPACES].get(("", name))
 
     def owned(self, uid: str) -> tuple[Object, ...]:
         """What geotrain made for the job or pool of that uid, in a stable order."""

@@ -6,11 +6,12 @@ spec; what members hold comes from their mirrors.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from geotrain.api import convert, labels
+from geotrain.api.namespaces import obstacle
 from geotrain.api.objects import (
     BANDWIDTH_SCHEDULES,
     CONFIG_MAPS,
@@ -20,9 +21,16 @@ from geotrain.api.objects import (
     Object,
     resource_of,
 )
+from geotrain.api.pod_template import template_in
 from geotrain.api.reasons import Reason
-from geotrain.api.v1alpha1 import BandwidthSchedule, DataCenter, GeoTrainingJob, WanLink
-from geotrain.api.v1alpha1.resource import Metadata, Resource
+from geotrain.api.v1alpha1 import (
+    BandwidthSchedule,
+    DataCenter,
+    GeoTrainingJob,
+    PrefillPool,
+    WanLink,
+)
+from geotrain.api.v1alpha1.resource import Resource
 from geotrain.errors import ClusterError, InputError, NotFound, Unreachable
 from geotrain.model.workload import Profile
 from geotrain.roles.controller import reconcile
@@ -30,6 +38,7 @@ from geotrain.roles.controller.children import Gang, needs
 from geotrain.roles.controller.children.config import INPUTS, ledger_name
 from geotrain.roles.controller.datacenters import pod_networks
 from geotrain.roles.controller.decision import HUB
+from geotrain.roles.controller.eligibility import Eligible, eligible, template_fault
 from geotrain.roles.controller.inputs import Inputs, Planned, spec_digest, with_reserved
 from geotrain.roles.controller.links import reserved_by_others
 from geotrain.roles.controller.members import Members, Site
@@ -43,6 +52,7 @@ from geotrain.units import Seconds
 
 _HUB_KINDS: Final = ("BandwidthSchedule",)
 _Kind = TypeVar("_Kind", bound=Resource)
+Holder: TypeAlias = GeoTrainingJob | PrefillPool
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +79,7 @@ class Observer:
         """What is to be seen of a job. Raises InputError when it cannot be read."""
         job = GeoTrainingJob.from_manifest(manifest)
         centers = await self.data_centers()
-        owned = await self.seen(centers, job.metadata)
+        owned = await self.seen(centers, job)
         hub = self.on_hub(job)
         hub_uids = {each["metadata"]["uid"] for each in hub}
         observed = Observed(
@@ -82,6 +92,8 @@ class Observer:
         )
         if reconcile.wants_plan(observed):
             observed = await self._planned(observed)
+        else:  # pods of a template that may not be are left alone, and not made again
+            observed = replace(observed, plan_fault=template_fault(job))
         return replace(observed, taken=await self._taken_of(observed))
 
     async def data_centers(self) -> tuple[DataCenter, ...]:
@@ -94,7 +106,7 @@ class Observer:
             await self.members.settle(self.settle_timeout)
         return centers
 
-    async def seen(self, centers: Iterable[DataCenter], holder: Metadata) -> dict[str, Member]:
+    async def seen(self, centers: Iterable[DataCenter], holder: Holder) -> dict[str, Member]:
         """The members with what their clusters hold of a job or pool."""
         return {center.name: self._member(center, holder) for center in centers}
 
@@ -150,21 +162,23 @@ class Observer:
         gang = Gang(job, observed.planned, 0, {}, self.image)
         return await self.taken(needs(gang), job.metadata.uid)
 
-    def _member(self, center: DataCenter, holder: Metadata) -> Member:
+    def _member(self, center: DataCenter, holder: Holder) -> Member:
         site = self.members.site(center.name)
         if site is None:
             problem = self.members.problem(center.name)
             return Member(center, "", problem.message if problem else "it was not yet asked")
         mirror = site.mirror
+        namespace, template = holder.namespace, _template(holder, center.name)
         fault = str(mirror.fault or "") or ("" if mirror.synced else "it has not answered yet")
         return Member(
             data_center=center,
             cluster=site.key,
             fault=fault,
+            obstacle=obstacle(mirror.namespace(namespace), namespace, template),
             owned=tuple(
                 each
-                for each in mirror.owned(holder.uid)
-                if each["metadata"].get("namespace", "") == holder.namespace
+                for each in mirror.owned(holder.metadata.uid)
+                if each["metadata"].get("namespace", "") == namespace
             ),
             networks=pod_networks(center, mirror.nodes()),
             occupancy=mirror.occupancy,
@@ -186,24 +200,28 @@ class Observer:
 
     async def _planned(self, observed: Observed) -> Observed:
         """With a new plan, or with the reason why there is none."""
+        job = observed.job
+        centers = template_fault(job) or eligible(job, observed.members)
+        if isinstance(centers, PlanFault):
+            return replace(observed, plan_fault=centers)
         try:
-            inputs = await self._inputs(observed)
+            inputs = await self._inputs(observed, centers.names)
         except PlanningFailed as failure:
             return replace(observed, plan_fault=failure.fault)
         answer = await self.planner.plan(observed.job, inputs)
         if isinstance(answer, Planned):
             return replace(observed, planned=answer)
-        return replace(observed, plan_fault=_explained(answer, observed))
+        return replace(observed, plan_fault=_explained(answer, observed, centers))
 
-    async def _inputs(self, observed: Observed) -> Inputs:
+    async def _inputs(self, observed: Observed, names: Sequence[str]) -> Inputs:
         job, members = observed.job, observed.members
         profile = await self._profile(job, members)
         links = read_all(WanLink, await self.hub.list(WAN_LINKS))
-        reachable = [member.data_center for member in members.values() if member.reachable]
+        centers = [members[name].data_center for name in names]
         try:
             estimated = () if job.spec.profile_ref else _accelerators(members)
             workload = convert.workload(job, profile, estimated)
-            topology = convert.topology(reachable, links, free_gpus(job, members))
+            topology = convert.topology(centers, links, free_gpus(job, members))
         except (InputError, ValueError) as error:
             raise PlanningFailed(Reason.INVALID_SPEC, str(error)) from error
         others = reserved_by_others(self.schedules(), f"{job.namespace}/{job.name}")
@@ -261,18 +279,27 @@ async def _look_again(site: Site, resource: ApiResource, place: Place) -> Object
     return found
 
 
+def _template(holder: Holder, data_center: str) -> dict[str, Any]:
+    """What the holder's pods are made from in a data centre."""
+    if isinstance(holder, GeoTrainingJob):
+        return template_in(holder, data_center)
+    return holder.spec.template.to_manifest()
+
+
 def _without(member: Member, uids: set[str]) -> Member:
     """A member that is the hub shows the hub's own objects too; they are not the member's."""
     kept = tuple(each for each in member.owned if each["metadata"]["uid"] not in uids)
     return replace(member, owned=kept)
 
 
-def _explained(fault: PlanFault, observed: Observed) -> PlanFault:
+def _explained(fault: PlanFault, observed: Observed, centers: Eligible) -> PlanFault:
     """The planner only counts GPUs; the user should know why a data centre has none to give."""
     members = observed.members
     silent = [f"{m.name} is left out: {m.fault}" for m in members.values() if not m.reachable]
+    silent += [f"{name} is left out: {why}" for name, why in sorted(centers.left_out.items())]
     placing = fault.reason == Reason.NO_FEASIBLE_PLACEMENT
-    lacking = shortages(observed.job, members) if placing else []
+    asked = {name: members[name] for name in centers.names}
+    lacking = shortages(observed.job, asked) if placing else []
     return replace(fault, message="; ".join([fault.message, *lacking, *silent]))
 
 

@@ -23,11 +23,13 @@ class Member:
 
     ``cluster`` is equal for data centres of one cluster. ``fault`` is why the cluster cannot be
     seen now, '' while it can; ``owned`` is then what was seen last and proves nothing.
+    ``obstacle`` is why nothing may be made for the owner in its namespace there, '' while it may.
     """
 
     data_center: DataCenter
     cluster: str
     fault: str = ""
+    obstacle: str = ""
     owned: tuple[Manifest, ...] = ()
     networks: PodNetworks = field(default_factory=PodNetworks)
     occupancy: Occupancy = field(default_factory=Occupancy)

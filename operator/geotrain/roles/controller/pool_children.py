@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from geotrain.api import labels
+from geotrain.api.namespaces import without_token
 from geotrain.api.objects import CONFIG_MAPS, DEPLOYMENTS, NETWORK_POLICIES, PODS, SERVICES
 from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
 from geotrain.prefill.profile import PrefillProfile
@@ -153,7 +154,7 @@ def worker_policy(parts: Parts, routers: Sequence[str]) -> Manifest:
 def worker(parts: Parts, job: GeoTrainingJob, slot: Slot) -> Manifest:
     """A worker's pod; its revision label changes with anything that the pod is made from."""
     template = parts.pool.spec.template.to_manifest()
-    spec: dict[str, Any] = copy.deepcopy(template["spec"])
+    spec: dict[str, Any] = without_token(copy.deepcopy(template["spec"]))
     spec["containers"][0] = _prefill_container(parts, job, slot, spec["containers"][0])
     spec |= {
         "schedulerName": labels.SCHEDULER_NAME,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from geotrain.api import convert, labels
 from geotrain.api.objects import CONFIG_MAPS, TRAINING_JOBS, Object
+from geotrain.api.pod_template import pool_problems
 from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool
 from geotrain.errors import ClusterError, InputError, NotFound, Unreachable
@@ -45,7 +46,7 @@ class PoolObserver:
         job = pool_slots.bound_job(pool, jobs)
         hub = self._on_hub(pool)
         hub_uids = {each["metadata"]["uid"] for each in hub}
-        members = await self.observer.seen(centers, pool.metadata)
+        members = await self.observer.seen(centers, pool)
         observed = PoolObserved(
             pool=pool,
             members={name: _without(member, hub_uids) for name, member in members.items()},
@@ -88,12 +89,14 @@ class PoolObserver:
     ) -> Sequence[RankPod]:
         if job is None:
             return ()
-        members = await self.observer.seen(centers, job.metadata)
+        members = await self.observer.seen(centers, job)
         return Observed(job=job, members=members).pods
 
     async def _profile(
         self, pool: PrefillPool, centers: Sequence[DataCenter]
     ) -> PrefillProfile | PlanFault:
+        if problems := pool_problems(pool):
+            return PlanFault(Reason.INVALID_SPEC, "; ".join(problems))
         reference = pool.spec.profile_ref
         if reference is None:
             known = [c.spec.accelerator for c in centers if c.spec.accelerator]

@@ -180,7 +180,7 @@ def _surround(
     clusters: set[str] = set()
     for name in sorted(homes & observed.members.keys()):
         member = observed.members[name]
-        if member.reachable and member.cluster not in clusters:
+        if member.reachable and not member.obstacle and member.cluster not in clusters:
             clusters.add(member.cluster)
             around = (
                 pool_children.worker_config(parts),
@@ -214,10 +214,14 @@ def _workers(
         member = observed.members.get(slot.data_center)
         if name in present or member is None:
             continue
-        why = member.fault or (
-            "a name is taken"
-            if slot.data_center in blocked or not observed.may_write(slot.data_center, manifest)
-            else pool_slots.no_room(member, manifest)
+        why = (
+            member.fault
+            or member.obstacle
+            or (
+                "a name is taken"
+                if slot.data_center in blocked or not observed.may_write(slot.data_center, manifest)
+                else pool_slots.no_room(member, manifest)
+            )
         )
         if why:
             lacking.append(f"{name}: {why}")

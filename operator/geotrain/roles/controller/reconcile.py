@@ -18,12 +18,14 @@ from datetime import datetime
 
 from geotrain.api import convert, labels
 from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
+from geotrain.api.pod_template import unknown_centers
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
 from geotrain.api.v1alpha1.resource import Metadata
 from geotrain.errors import ClusterError, InputError
 from geotrain.fitting import Fits
-from geotrain.roles.controller import gang, ownership, refusals, removal
+from geotrain.planning.costs import connections
+from geotrain.roles.controller import eligibility, gang, ownership, refusals, removal
 from geotrain.roles.controller.decision import Decision, Manifest
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.inputs import Planned, spec_digest
@@ -72,7 +74,8 @@ def wants_plan(observed: Observed) -> bool:
     if gang.is_let_go(observed, roll):
         return False
     used = [observed.members.get(name) for name, _ in planned.plan.placement.segments]
-    if any(member is None or not member.reachable for member in used):
+    asked = eligibility.named(job)
+    if any(m is None or not m.reachable or (m.obstacle and not asked) for m in used):
         return True
     waits = not (roll.missing or roll.leaving or roll.stale)
     return waits and not isinstance(gang.fitting_of(observed, roll), Fits)
@@ -193,8 +196,8 @@ def _advance(observed: Observed, draft: Draft) -> None:
         draft.set(ConditionType.PLANNED, FALSE, fault.reason, fault.message)
         draft.again(_RETRY_PLAN)
     elif observed.planned is not None:
-        segments = convert.segments_text(observed.planned.plan.placement.segments)
-        draft.set(ConditionType.PLANNED, TRUE, Reason.PLAN_READY, f"runs as {segments}")
+        message = _advice(observed, observed.planned)
+        draft.set(ConditionType.PLANNED, TRUE, Reason.PLAN_READY, message)
     planned = observed.planned
     if planned is None or (fault is not None and not _runs(observed, planned)):
         _clear(observed, draft)
@@ -206,6 +209,15 @@ def _advance(observed: Observed, draft: Draft) -> None:
         draft.again(_RETRY_NAMES)
     else:
         gang.advance(observed, planned, draft)
+
+
+def _advice(observed: Observed, planned: Planned) -> str:
+    """Where it runs, and what of the job or the links has no effect as it stands."""
+    plan, inputs = planned.plan, planned.inputs
+    said = [f"runs as {convert.segments_text(plan.placement.segments)}"]
+    said += connections.cuts(inputs.topology, inputs.workload, plan.placement)
+    said += unknown_centers(observed.job, observed.members)
+    return "; ".join(said)
 
 
 def _runs(observed: Observed, planned: Planned) -> bool:

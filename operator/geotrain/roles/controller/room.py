@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from geotrain.api import labels
 from geotrain.api.facts import pod_from_manifest
+from geotrain.api.pod_template import template_in
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
 from geotrain.fitting import Misfit, PodFacts, fits
 from geotrain.fitting.gang import with_promised
@@ -34,7 +35,7 @@ def shortages(job: GeoTrainingJob, members: Mapping[str, Member]) -> list[str]:
 
 def prototype(job: GeoTrainingJob, data_center: DataCenter) -> PodFacts:
     """A rank of the job as the scheduler would see it in a data centre."""
-    spec = job.spec.template.to_manifest()["spec"]
+    spec = template_in(job, data_center.name)["spec"]
     selector = {**(spec.get("nodeSelector") or {}), **data_center.spec.node_selector}
     selector[labels.DATA_CENTER] = data_center.name
     helpers = list(spec.get("initContainers") or ())

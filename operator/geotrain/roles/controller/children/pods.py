@@ -4,7 +4,10 @@ import copy
 from typing import Any, Final
 
 from geotrain.api import labels
+from geotrain.api.namespaces import without_token
+from geotrain.api.pod_template import template_in
 from geotrain.model.workload import Workload
+from geotrain.planning.costs.connections import nccl_variables
 from geotrain.roles.controller.children.gang import Gang, config_name
 from geotrain.roles.controller.decision import Manifest
 
@@ -17,9 +20,9 @@ _NODE: Final = "geotrain-node"
 
 def pod(gang: Gang, rank: int) -> Manifest:
     """The pod of a rank, held back by its scheduling gate."""
-    template = gang.job.spec.template.to_manifest()
     data_center = gang.plan.data_center_of(rank)
-    spec: dict[str, Any] = copy.deepcopy(template["spec"])
+    template = template_in(gang.job, data_center)
+    spec: dict[str, Any] = without_token(copy.deepcopy(template["spec"]))
     environment = _environment(gang, rank)
     spec["containers"][0] = _trainer(spec["containers"][0], environment)
     if gang.has_sidecar:
@@ -164,9 +167,7 @@ def _recompute(workload: Workload) -> str:
 
 
 def _collectives(gang: Gang) -> dict[str, int]:
-    """Where NCCL carries the WAN itself: its sockets are threads times sockets a thread."""
-    most = max(gang.plan.connections.values(), default=1)
-    if gang.has_sidecar or most <= 1:
+    """Where NCCL carries the WAN itself, how many sockets it is to open."""
+    if gang.has_sidecar:
         return {}
-    threads = min(4, most)
-    return {"NCCL_SOCKET_NTHREADS": threads, "NCCL_NSOCKS_PERTHREAD": -(-most // threads)}
+    return nccl_variables(max(gang.plan.connections.values(), default=1))

@@ -1,0 +1,101 @@
+"""All that is wrong with the templates of a job or a pool, as sentences that begin with a path."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from geotrain.api.pod_template.baseline import baseline_faults
+from geotrain.api.pod_template.faults import Fault, Part, part
+from geotrain.api.pod_template.fields import field_faults
+from geotrain.api.pod_template.gpus import gpu_fault
+from geotrain.api.pod_template.merging import merged, template_in
+from geotrain.api.pod_template.owned import Owned, of_job, of_pool, owned_faults
+from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool
+
+_KINDS: Final = {
+    "env": "[EnvVar]",
+    "volumeMounts": "[VolumeMount]",
+    "resources": "ResourceRequirements",
+    "volumes": "[Volume]",
+    "tolerations": "[Toleration]",
+}
+"""The parts of an override that are Kubernetes's, by their types in core/v1."""
+
+
+def job_problems(job: GeoTrainingJob) -> list[str]:
+    """What is wrong with a job's template and overrides, wherever it would run."""
+    spec = job.spec
+    owned = of_job(has_sidecar=spec.network.enforcement == "Sidecar")
+    template = spec.template.to_manifest()
+    foreign, known = list(field_faults(template["spec"])), list(_rule_faults(template, owned))
+    found = [each.below("spec.template.") for each in (*foreign, *known)]
+    if foreign:  # what is no pod cannot be merged
+        return _texts(found)
+    for index, override in enumerate(spec.overrides):
+        place, written = f"spec.overrides[{index}]", override.to_manifest()
+        if wrong := list(_override_faults(template, written, place)):
+            found += wrong
+            continue
+        prefix = f"spec.template with {place} ({override.data_center}): "
+        both = _rule_faults(merged(template, written), owned)
+        found += [each.below(prefix) for each in both if each not in known]
+    return _texts(found)
+
+
+def pool_problems(pool: PrefillPool) -> list[str]:
+    """What is wrong with a pool's template."""
+    template = pool.spec.template.to_manifest()
+    faults = [*field_faults(template["spec"]), *_rule_faults(template, of_pool())]
+    return _texts(each.below("spec.template.") for each in faults)
+
+
+def center_problems(job: GeoTrainingJob, center: DataCenter) -> list[str]:
+    """Why a job's pods cannot be those of a data centre: its kind of GPU, its nodes' labels."""
+    template = template_in(job, center.name)
+    tensor, found = job.spec.parallelism.tensor, []
+    if gpus := gpu_fault(template, center.spec.gpu_resource, tensor):
+        found.append(gpus)
+    selector = part(template, "spec", "nodeSelector")
+    found += [
+        f"nodeSelector {key} is {selector[key]!r}, and DataCenter {center.name} has {value!r};"
+        " leave it out"
+        for key, value in sorted(center.spec.node_selector.items())
+        if key in selector and selector[key] != value
+    ]
+    return found
+
+
+def unknown_centers(job: GeoTrainingJob, known: Iterable[str]) -> list[str]:
+    """Sentences about overrides of data centres that do not exist: they do nothing yet."""
+    names = sorted(known)
+    return [
+        f"spec.overrides[{index}] is for {each.data_center!r}, and there is no such DataCenter;"
+        f" known: {', '.join(names) or 'none'}"
+        for index, each in enumerate(job.spec.overrides)
+        if each.data_center not in names
+    ]
+
+
+def _rule_faults(template: Part, owned: Owned) -> Iterator[Fault]:
+    yield from baseline_faults(template)
+    yield from owned_faults(template, owned)
+
+
+def _override_faults(template: Part, override: Part, place: str) -> Iterator[Fault]:
+    """Fields that Kubernetes does not know, and containers that the template does not have."""
+    for key, kind in _KINDS.items():
+        yield from field_faults(override.get(key), kind, f"{place}.{key}")
+    first, *rest = [each["name"] for each in template["spec"]["containers"]]
+    others = {*rest, *(each.get("name") for each in template["spec"].get("initContainers") or ())}
+    for index, container in enumerate(override.get("containers", ())):
+        path, name = f"{place}.containers[{index}]", container["name"]
+        if name == first:
+            right = f"what differs in the first container, {name}, stands in {place} itself"
+            yield Fault(f"{path}.name", right)
+        elif name not in others:
+            yield Fault(f"{path}.name", f"the template has no container {name!r}")
+        for key in ("env", "volumeMounts", "resources"):
+            yield from field_faults(container.get(key), _KINDS[key], f"{path}.{key}")
+
+
+def _texts(faults: Iterable[Fault]) -> list[str]:
+    return list(dict.fromkeys(map(str, faults)))
