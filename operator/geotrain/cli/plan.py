@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from geotrain.cli import answer, problem, reports
+from geotrain.cli import answer, pods, problem, reports
 from geotrain.cli.answer import Output
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
@@ -38,9 +38,11 @@ def plan(
     plain = _without_geotrain(wanted, chosen)
     front = _front(wanted) if objective == problem.Objective.PARETO else ()
     if output == Output.TABLE:
-        Console().print(*reports.tables(chosen, plain), *reports.front_table(front))
+        more = (*reports.front_table(front), *pods.tables(wanted, chosen))
+        Console().print(*reports.tables(chosen, plain), *more)
     else:
-        answer.print_document(reports.document(chosen, plain, front), output)
+        document = reports.document(chosen, plain, front) | pods.document(wanted, chosen)
+        answer.print_document(document, output)
     if grid:
         Console().print(render.time_grid(chosen), markup=False, highlight=False, soft_wrap=True)
     answer.write_files(chosen, csv, trace, gantt or [])

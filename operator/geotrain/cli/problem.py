@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from geotrain.api.v1alpha1 import GeoTrainingJob
-from geotrain.cli import manifests
+from geotrain.cli import manifests, pods
 from geotrain.cli.manifests import Manifests
 from geotrain.errors import InputError
 from geotrain.model import workload
@@ -73,10 +73,12 @@ Jittered = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is to be planned."""
+    """What is to be planned; ``notes`` say what of the files has no part in it."""
 
     topology: Topology
     workload: Workload
+    job: GeoTrainingJob
+    notes: tuple[str, ...] = ()
 
 
 def read(
@@ -88,7 +90,8 @@ def read(
 ) -> Problem:
     """Read what the options name. Raises InputError, or of the hub ClusterError."""
     found, chosen = gather(files, places, context, profile, job)
-    return Problem(found.topology(chosen), found.workload(chosen, profile))
+    fitting, notes = pods.fitting(found, chosen)
+    return Problem(fitting.topology(chosen), fitting.workload(chosen, profile), chosen, notes)
 
 
 def gather(

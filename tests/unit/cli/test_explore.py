@@ -123,7 +123,7 @@ spec:
   parallelism: {data: DATA, pipeline: 2}
   batch: {global: 8, micro: 1}
   schedule: {memoryPerGpu: 10Gi}
-  template: {spec: {containers: [{name: trainer, image: "geotrain-trainer:dev"}]}}
+  template: {spec: {containers: [{name: t, image: a, resources: {limits: {nvidia.com/gpu: 1}}}]}}
 ---
 apiVersion: geotrain.io/v1alpha1
 kind: DataCenter

@@ -200,6 +200,9 @@ def of_model(folder, model, **spec):
     job = yaml.safe_load((DATA / "job.yaml").read_text().split("---")[0])
     del job["spec"]["profileRef"]
     job["spec"] |= {"model": model, **spec}
+    tensor = job["spec"]["parallelism"].get("tensor", 1)
+    resources = {"limits": {"nvidia.com/gpu": tensor}}
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
     path = folder / "neo.yaml"
     path.write_text(yaml.safe_dump(job))
     return path

@@ -12,19 +12,25 @@ planned with it and without a cluster, by the same functions in controller and c
     problems    all of these for a job or a pool
 """
 
-from geotrain.api.pod_template.merging import merged, template_in
+from geotrain.api.pod_template.merging import differences, template_in
 from geotrain.api.pod_template.problems import (
     center_problems,
     job_problems,
+    joined,
     pool_problems,
+    refusal,
+    unfit_centers,
     unknown_centers,
 )
 
 __all__ = [
     "center_problems",
+    "differences",
     "job_problems",
-    "merged",
+    "joined",
     "pool_problems",
+    "refusal",
     "template_in",
+    "unfit_centers",
     "unknown_centers",
 ]

@@ -1,6 +1,6 @@
 """All that is wrong with the templates of a job or a pool, as sentences that begin with a path."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from geotrain.api.pod_template.baseline import baseline_faults
@@ -62,6 +62,34 @@ def center_problems(job: GeoTrainingJob, center: DataCenter) -> list[str]:
         if key in selector and selector[key] != value
     ]
     return found
+
+
+def unfit_centers(job: GeoTrainingJob, centers: Iterable[DataCenter]) -> dict[str, str]:
+    """Those of the data centres that the job could have and its pods are not for, with why."""
+    wanted = job.spec.placement.named
+    found = {
+        center.name: "; ".join(center_problems(job, center))
+        for center in centers
+        if not wanted or center.name in wanted
+    }
+    return {name: why for name, why in sorted(found.items()) if why}
+
+
+def refusal(job: GeoTrainingJob, unfit: Mapping[str, str], centers: int) -> str:
+    """Why a job cannot be planned at all with ``unfit`` among so many data centres; '' if it can.
+
+    One that the job does not name is only left out, unless all are.
+    """
+    is_needed = job.spec.placement.named or len(unfit) == centers
+    return joined(unfit) if unfit and is_needed else ""
+
+
+def joined(reasons: Mapping[str, str]) -> str:
+    """Data centres with why not, one sentence for all that share it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in sorted(reasons.items()):
+        names.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(where)}: {reason}" for reason, where in names.items())
 
 
 def unknown_centers(job: GeoTrainingJob, known: Iterable[str]) -> list[str]:

@@ -154,6 +154,13 @@ class TrainingPlacement(SpecModel):
     objective: Literal["Throughput", "Cost"] = "Throughput"
     """What makes a plan better: samples a second (the default), or the price of a sample."""
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The data centres that are asked for by name; empty: any."""
+        if self.policy == "Fixed":
+            return frozenset(each.data_center for each in self.stages)
+        return frozenset(self.data_centers)
+
     @model_validator(mode="after")
     def _holds_its_rules(self) -> Self:
         if (self.policy == "Fixed") != bool(self.stages):

@@ -7,7 +7,13 @@ for it. One that is only there is left out, and the plan says why.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from geotrain.api.pod_template import center_problems, job_problems
+from geotrain.api.pod_template import (
+    center_problems,
+    job_problems,
+    joined,
+    refusal,
+    unfit_centers,
+)
 from geotrain.api.reasons import Reason
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.roles.controller.inputs import Planned
@@ -24,14 +30,6 @@ class Eligible:
     left_out: Mapping[str, str]
 
 
-def named(job: GeoTrainingJob) -> frozenset[str]:
-    """The data centres that the job asks for by name; empty: any."""
-    placement = job.spec.placement
-    if placement.policy == "Fixed":
-        return frozenset(each.data_center for each in placement.stages)
-    return frozenset(placement.data_centers)
-
-
 def template_fault(job: GeoTrainingJob) -> PlanFault | None:
     """What is wrong with the job's pods wherever they would run."""
     problems = job_problems(job)
@@ -40,23 +38,20 @@ def template_fault(job: GeoTrainingJob) -> PlanFault | None:
 
 def eligible(job: GeoTrainingJob, members: Mapping[str, Member]) -> Eligible | PlanFault:
     """The data centres to plan with, or why there is none or a named one cannot be."""
-    wanted = named(job)
-    unfit = _unfit(job, members)
-    if wanted and unfit:
-        return PlanFault(Reason.INVALID_SPEC, _joined(unfit))
-    reachable = [name for name, member in members.items() if member.reachable]
-    if unfit and len(unfit) == len(reachable):
-        return PlanFault(Reason.INVALID_SPEC, _joined(unfit))
-    shut = {
-        name: members[name].obstacle
-        for name in reachable
-        if members[name].obstacle and name not in wanted | unfit.keys()
-    }
-    left_out = {**unfit, **({} if wanted else shut)}
+    reachable = {name: member for name, member in members.items() if member.reachable}
+    unfit = unfit_centers(job, (member.data_center for member in reachable.values()))
+    if said := refusal(job, unfit, len(reachable)):
+        return PlanFault(Reason.INVALID_SPEC, said)
+    shut = {} if job.spec.placement.named else _shut(reachable)
+    left_out = {**shut, **unfit}
     names = tuple(name for name in reachable if name not in left_out)
-    if shut and not wanted and not names:
-        return PlanFault(Reason.NAMESPACE_NOT_ENABLED, _joined(left_out))
+    if shut and not names:
+        return PlanFault(Reason.NAMESPACE_NOT_ENABLED, joined(left_out))
     return Eligible(names, left_out)
+
+
+def _shut(members: Mapping[str, Member]) -> dict[str, str]:
+    return {name: member.obstacle for name, member in members.items() if member.obstacle}
 
 
 def not_planned_with(
@@ -64,7 +59,7 @@ def not_planned_with(
 ) -> list[dict[str, str]]:
     """``status.plan.leftOut``: what the job could have had and the plan was made without."""
     known = {center.name for center in planned.inputs.topology.data_centers}
-    wanted = named(job)
+    wanted = job.spec.placement.named
     return [
         {"dataCenter": name, "why": _why(job, member)}
         for name, member in sorted(members.items())
@@ -75,22 +70,3 @@ def not_planned_with(
 def _why(job: GeoTrainingJob, member: Member) -> str:
     problems = center_problems(job, member.data_center)
     return member.fault or "; ".join(problems) or member.obstacle or _SINCE
-
-
-def _unfit(job: GeoTrainingJob, members: Mapping[str, Member]) -> dict[str, str]:
-    """Data centres whose kind of GPU or nodes the pods do not ask for."""
-    wanted = named(job) or members.keys()
-    found = {
-        name: "; ".join(center_problems(job, member.data_center))
-        for name, member in members.items()
-        if name in wanted and member.reachable
-    }
-    return {name: problem for name, problem in found.items() if problem}
-
-
-def _joined(reasons: Mapping[str, str]) -> str:
-    """One sentence for all that share it."""
-    names: dict[str, list[str]] = {}
-    for name, reason in sorted(reasons.items()):
-        names.setdefault(reason, []).append(name)
-    return "; ".join(f"{', '.join(where)}: {reason}" for reason, where in names.items())

@@ -196,7 +196,12 @@ class Observer:
             _log.warning("%s/%s: %s; it is planned anew", job.namespace, job.name, error)
             return None
         answer = await self.planner.plan(job, inputs)
-        return answer if isinstance(answer, Planned) else None
+        if not isinstance(answer, Planned):
+            return None
+        if inputs.spec == spec_digest(job):
+            return answer
+        # The gang is one of the spec before; by the present one it would be none of the job's.
+        return replace(answer, revision=kept["metadata"]["labels"][labels.REVISION])
 
     async def _planned(self, observed: Observed) -> Observed:
         """With a new plan, or with the reason why there is none."""

@@ -25,7 +25,7 @@ from geotrain.api.v1alpha1.resource import Metadata
 from geotrain.errors import ClusterError, InputError
 from geotrain.fitting import Fits
 from geotrain.planning.costs import connections
-from geotrain.roles.controller import eligibility, gang, ownership, refusals, removal
+from geotrain.roles.controller import gang, ownership, refusals, removal
 from geotrain.roles.controller.decision import Decision, Manifest
 from geotrain.roles.controller.draft import Draft
 from geotrain.roles.controller.inputs import Planned, spec_digest
@@ -74,7 +74,7 @@ def wants_plan(observed: Observed) -> bool:
     if gang.is_let_go(observed, roll):
         return False
     used = [observed.members.get(name) for name, _ in planned.plan.placement.segments]
-    asked = eligibility.named(job)
+    asked = job.spec.placement.named
     if any(m is None or not m.reachable or (m.obstacle and not asked) for m in used):
         return True
     waits = not (roll.missing or roll.leaving or roll.stale)

@@ -6,6 +6,7 @@ import pytest
 from geotrain.model.plan import Kind
 from geotrain.model.topology import Lan, MessageRates, WanLink
 from geotrain.model.workload import LayerCosts, Profile
+from geotrain.planning.costs.connections import connections
 from geotrain.planning.schedule import costs
 from support.planning import links, placement, profile, topology, workload
 
@@ -64,7 +65,7 @@ def test_memory_holds_what_is_left_beside_the_weights():
     ],
 )
 def test_twice_the_connections_that_fill_a_path(link, wanted, expected):
-    assert costs.connections(link, wanted) == expected
+    assert connections(link, wanted) == expected
 
 
 def hop(connections=36, replicas=1, in_turns=False, link=LINK, size=500_000, near=LAN, far=LAN):
