@@ -70,7 +70,8 @@ def planes(control_plane_factory):
         hub.kubectl("apply", "--server-side", "-f", str(path))
     hub.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     hub.kubectl("create", "namespace", "geotrain-system")
-    hub.kubectl("create", "namespace", "team-a")
+    for plane in started.values():
+        plane.apply(manifests.namespace("team-a"))
     hub.apply(profile(), *_registrations(started))
     return started
 

@@ -28,6 +28,7 @@ from geotrain.api.objects import (
 from geotrain.errors import NotFound
 from geotrain.roles.controller import app
 from geotrain.settings import Settings
+from support import manifests
 from support.controlplane import ControlPlaneError
 from support.world import CENTERS, job
 
@@ -197,6 +198,32 @@ async def test_a_job_that_cannot_be_placed_says_why_within_half_a_minute(planes,
         events = await look.hub.list(EVENTS, "team-a")
         assert "NoFeasiblePlacement" in {event["reason"] for event in events}
         assert await look.left() == []
+
+
+async def test_a_job_waits_for_a_namespace_and_goes_on_when_it_is_opened(planes, look):
+    member = planes["dc-east"]
+    member.kubectl("label", "namespace", "team-a", f"{labels.ENABLED}-")
+    stages = [{"dataCenter": name, "stages": 2} for name in CENTERS]
+    try:
+        async with controller(planes):
+            await look.hub.create(
+                TRAINING_JOBS, job(placement={"policy": "Fixed", "stages": stages})
+            )
+
+            async def waits():
+                conditions = {c["type"]: c for c in (await look.status()).get("conditions", ())}
+                found = conditions.get("Reserved", {})
+                return found.get("reason") == "NamespaceNotEnabled" and found["message"]
+
+            said = await until("a condition that names the command", waits)
+            assert said.startswith(
+                "dc-east: namespace team-a has not opted in; in its cluster run: "
+            )
+            assert not any(each.startswith("dc-east: ") for each in await look.left())
+            member.kubectl(*said.partition("run: kubectl ")[2].split())
+            await look.reach("Running")
+    finally:
+        member.apply(manifests.namespace("team-a"))
 
 
 async def test_a_controller_killed_ten_times_while_it_places_creates_nothing_twice(

@@ -267,3 +267,34 @@ async def test_before_the_hub_answered_nothing_is_decided(world):
     world.controller.members.hub_site.mirror._unsynced.add(PODS)
     assert await world.look(POOL) == 1.0
     assert "the hub has not answered yet" in str(world.faults[-1])
+
+
+async def test_workers_wait_for_a_namespace_that_is_not_open(world):
+    shut = manifests.namespace("team-a")
+    shut["metadata"]["labels"][labels.ENABLED] = "false"
+    world.clusters["dc-east"].put(shut)
+    await world.settle(POOL)
+    assert not any(each.startswith("dc-east: ") for each in of_pool(world))
+    assert {w["spec"]["nodeSelector"][labels.DATA_CENTER] for w in workers(world)} == {
+        "dc-central",
+        "dc-west",
+    }
+    put_router(world)
+    await world.later(20, POOL)
+    assert "has not opted in; in its cluster run: kubectl label" in condition(world, "Serving")[2]
+    world.clusters["dc-east"].put(manifests.namespace("team-a"))
+    await world.later(20, POOL)
+    assert any(each.startswith("dc-east: pods/") for each in of_pool(world))
+
+
+async def test_a_template_that_may_not_be_makes_no_workers(world):
+    made = pool()
+    made["spec"]["template"]["spec"]["hostIPC"] = True
+    world.submit(made)
+    await world.settle(POOL)
+    status, reason, message = condition(world, "Serving")
+    assert (status, reason) == ("False", "InvalidSpec")
+    assert message == (
+        "spec.template.spec.hostIPC: goes beyond Pod Security baseline; leave it out"
+    )
+    assert workers(world) == []

@@ -61,7 +61,7 @@ def serving(
         message = f"{ready} of {least} workers are ready{f': {why}' if why else ''}"
         draft.set(ConditionType.SERVING, FALSE, Reason.WORKERS_STARTING, message)
     else:
-        message = f"{ready} of {len(places)} workers are ready"
+        message = "; ".join([f"{ready} of {len(places)} workers are ready", *lacking])
         draft.set(ConditionType.SERVING, TRUE, Reason.WORKERS_READY, message)
 
 

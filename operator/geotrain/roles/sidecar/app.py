@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal as process_signals
 import time
 from collections.abc import Awaitable, Callable
@@ -39,7 +40,14 @@ def main() -> int:
     except (KeyError, ValueError, OSError, InputError) as error:
         log.error("the sidecar cannot start: %s: %s", type(error).__name__, error)
         return 2
+    _open_many_files()
     return asyncio.run(_run(environment, plan))
+
+
+def _open_many_files() -> None:
+    """Every connection is a file, and the usual soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _run(environment: Environment, plan: network.Network) -> int:

@@ -60,8 +60,8 @@ def test_what_a_path_lacks_is_said_with_its_reason_and_the_rate():
     assert cut(NARROW, 64, NCCL_SOCKETS) == ""
     assert cut(NARROW, None, NCCL_SOCKETS) == (
         "a to b: 64 connections a path (NCCL's most between two ranks) instead of 698: with a"
-        " window of 131072 bytes over 73ms they carry 919M of 5G; raise the hosts' TCP buffers, and"
-        " tcpWindow with them"
+        " window of 131072 bytes over 73ms they carry 919.3M of 5G; raise the hosts' TCP buffers,"
+        " and tcpWindow with them"
     )
 
 
