@@ -27,9 +27,8 @@ def shortages(job: GeoTrainingJob, members: Mapping[str, Member]) -> list[str]:
     """What data centres lack in which not one pod of the job fits, for whatever reason."""
     told: list[str] = []
     for _, member in sorted(members.items()):
-        if member.reachable:
-            answer = fits(member.occupancy, [prototype(job, member.data_center)])
-            told += [r.sentence for r in answer.reasons] if isinstance(answer, Misfit) else []
+        answer = fits(member.occupancy, [prototype(job, member.data_center)])
+        told += [r.sentence for r in answer.reasons] if isinstance(answer, Misfit) else []
     return told
 
 
