@@ -8,17 +8,14 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 import yaml
-from rich.console import Console
 
+from geotrain.cli import screen
+from geotrain.cli.exits import FAULT, NO
+from geotrain.cli.tables import Style
 from geotrain.errors import InputError
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.planning.schedule import actions, traces
-
-NO_PLAN: Final = 1
-"""Exit code where nothing fits into what there is."""
-WRONG_INPUT: Final = 2
-"""Exit code where job and topology contradict each other: no data centre could ever help."""
 
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _CONTRADICTIONS: Final = {
@@ -33,11 +30,45 @@ class Output(StrEnum):
     """How the answer is printed."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
 
+    @property
+    def is_text(self) -> bool:
+        """Whether people read it."""
+        return self in (Output.TABLE, Output.WIDE)
 
-Form = Annotated[Output, typer.Option("--output", "-o", help="Form.")]
+
+class Listing(StrEnum):
+    """How a list of objects is printed; ``name`` gives names for ``kubectl get``."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people read it."""
+        return self in (Listing.TABLE, Listing.WIDE)
+
+
+Form = Annotated[
+    Output,
+    typer.Option("--output", "-o", help="Form; wide leaves nothing out and breaks no line."),
+]
+ListForm = Annotated[
+    Listing,
+    typer.Option("--output", "-o", help="Form; wide has more columns, name is for kubectl get."),
+]
+Columns = Annotated[
+    int | None,
+    typer.Option(
+        min=10, max=10_000, help="Width of the grid; absent: that of the terminal, else 100."
+    ),
+]
 Csv = Annotated[
     Path | None, typer.Option(help="Write the order as torch.distributed.pipelining CSV.")
 ]
@@ -51,9 +82,9 @@ Gantt = Annotated[
 ]
 
 
-def print_document(content: Mapping[str, object], output: Output) -> None:
+def print_document(content: Mapping[str, object], output: Output | Listing) -> None:
     """Print JSON or YAML. Both are the same document."""
-    if output == Output.JSON:
+    if output.value == Output.JSON.value:
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
     else:
         typer.echo(yaml.dump(content, Dumper=_DUMPER, sort_keys=False), nl=False)
@@ -61,17 +92,15 @@ def print_document(content: Mapping[str, object], output: Output) -> None:
 
 def refuse(answer: Infeasible, output: Output) -> NoReturn:
     """Print the reasons, a sentence each, and exit."""
-    if output == Output.TABLE:
-        console = Console(stderr=True)
+    if output.is_text:
         for number, reason in enumerate(answer.reasons):
-            head = "[bold red]no plan:[/] " if number == 0 else "  "
-            console.print(f"{head}[bold]{reason.code}[/]", end=" ")
-            console.print(reason.sentence, markup=False, highlight=False, soft_wrap=True)
+            lead = "no plan: " if number == 0 else "  "
+            screen.tell(f"{reason.code} {reason.sentence}", lead, Style.BAD)
     else:
         reasons = [{"code": each.code, "sentence": each.sentence} for each in answer.reasons]
         print_document({"reasons": reasons}, output)
     wrong = answer.reasons[0].code in _CONTRADICTIONS
-    raise typer.Exit(WRONG_INPUT if wrong else NO_PLAN)
+    raise typer.Exit(FAULT if wrong else NO)
 
 
 def write_files(plan: Plan, csv: Path | None, trace: Path | None, gantt: Sequence[Path]) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from geotrain.api.exploration import exploration, of_job
-from geotrain.cli import answer, problem, texts
+from geotrain.cli import answer, problem, screen, texts
 from geotrain.cli import explore_reports as reports
-from geotrain.cli.answer import NO_PLAN, Output
+from geotrain.cli.answer import Output
+from geotrain.cli.exits import NO
 from geotrain.errors import InputError
 from geotrain.planning.explore import report as planning
 from geotrain.planning.explore.layouts import Layout
@@ -42,18 +42,21 @@ def explore(
     """Search degrees, placement, schedule, micro-batch, recompute and transport jointly."""
     should_stop = _deadline(budget)
     cases = _cases(files, topology, context, job)
-    found = [
-        (names, planning.explore(asked, given, Allowance(should_stop=should_stop)))
-        for names, asked, given in cases
-    ]
+    with screen.progress(f"searching layouts, at most {budget}"):
+        found = [
+            (names, planning.explore(asked, given, Allowance(should_stop=should_stop)))
+            for names, asked, given in cases
+        ]
     names, best = min(found, key=lambda each: _seconds(each[1]))
     others = {other: report for other, report in found if other != names}
-    if output == Output.TABLE:
-        Console().print(*reports.tables(best), *reports.regions(names, others))
+    if output.is_text:
+        wide = output == Output.WIDE
+        most = None if wide else reports.MOST_PAIRS
+        screen.show(*reports.tables(best, most), *reports.regions(names, others), wide=wide)
     else:
         answer.print_document(reports.document(best, names, others), output)
     if not best.best:
-        raise typer.Exit(NO_PLAN)
+        raise typer.Exit(NO)
 
 
 def _seconds(report: Report) -> float:

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from geotrain.cli.tables import Block, Column, Prose, Style, Table, table
 from geotrain.planning.explore.layouts import AXES, KNOBS, Knob, Layout
 from geotrain.planning.explore.report import Report, Turned
 from geotrain.planning.explore.search import Found
@@ -14,28 +11,27 @@ from geotrain.units import format_bytes, format_duration
 MOST_PAIRS = 6
 
 
-def tables(report: Report) -> Iterator[RenderableType]:
-    """The optimum beside the given layout, then each axis alone, pairs, and runners-up."""
-    yield _summary(report)
+def tables(report: Report, most: int | None = MOST_PAIRS) -> Iterator[Block]:
+    """The optimum and runners-up beside the given layout, each axis alone, and ``most`` pairs."""
+    yield from _summary(report)
     yield _layouts(report)
     yield _singles(report)
     if report.pairs:
-        yield _pairs(report)
+        yield _pairs(report, most)
 
 
 Names = tuple[str, ...]
 """Data centres that share the devices evenly; none for an exploration."""
 
 
-def regions(names: Names, others: Mapping[Names, Report]) -> Iterator[RenderableType]:
+def regions(names: Names, others: Mapping[Names, Report]) -> Iterator[Block]:
     """On which data centres the best is, and what the others would give."""
     if not names:
         return
-    text = Text(f"on {', '.join(names)}")
+    yield Prose(f"on {', '.join(names)}")
     for other, report in others.items():
         found = format_duration(report.best[0].seconds) if report.best else "nothing fits"
-        text.append(f"\non {', '.join(other)}: {found}")
-    yield text
+        yield Prose(f"on {', '.join(other)}: {found}")
 
 
 def document(
@@ -117,37 +113,40 @@ def _turned(report: Report, each: Turned) -> dict[str, object]:
     }
 
 
-def _summary(report: Report) -> Text:
+def _summary(report: Report) -> Iterator[Prose]:
     given = report.given
     if not report.best:
         why = "no layout fits into memory" if report.complete else "the search was stopped too soon"
-        return Text.assemble(("no layout", "bold red"), f": {why}")
+        yield Prose(f": {why}", Style.BAD, lead="no layout")
+        return
     best, single = report.best[0], report.best_single
-    text = Text.assemble(
-        (format_duration(best.seconds), "bold green"),
+    yield Prose(
         f" an iteration, {report.problem.tokens / best.seconds:.4g} tokens/s on "
         f"{report.problem.network.devices} devices; given: {format_duration(given.seconds)}, "
         f"{report.speedup(best) - 1:+.2%}",
+        Style.GOOD,
+        lead=format_duration(best.seconds),
     )
     if not report.given_fits:
-        text.append(
-            f"\nthe given layout does not fit: it needs {format_bytes(round(given.memory))} of "
+        yield Prose(
+            f"the given layout does not fit: it needs {format_bytes(round(given.memory))} of "
             f"{format_bytes(report.problem.device.memory)}",
-            "yellow",
+            Style.WARNING,
         )
     if single is not None and single.found is not None:
         gain = single.found.seconds / best.seconds - 1
-        text.append(f"\nbest single axis: {single.knobs[0]}, {gain:+.2%} left to gain jointly")
-    text.append(f"\n{report.steps} steps, {report.replays} replays, {report.problem.network.rings}")
-    text.append(" rings" + ("" if report.complete else "; stopped before the search was complete"))
-    return text
+        yield Prose(f"best single axis: {single.knobs[0]}, {gain:+.2%} left to gain jointly")
+    yield Prose(
+        f"{report.steps} steps, {report.replays} replays, {report.problem.network.rings} rings"
+        + ("" if report.complete else "; stopped before the search was complete")
+    )
 
 
 def _layouts(report: Report) -> Table:
-    table = Table(title="Layouts", title_justify="left", title_style="bold")
     shown = (report.given, *report.best)
-    for column in ("", "given", "best", *map(str, range(2, len(shown)))):
-        table.add_column(column, overflow="fold")
+    heads = ("layout", "given", "best", *map(str, range(2, len(shown))))
+    columns = [Column(head, optional=number > 2) for number, head in enumerate(heads)]
+    found = Table(columns, "Layouts")
     rows = {
         "iteration": [format_duration(each.seconds) for each in shown],
         "memory": [format_bytes(round(each.memory)) for each in shown],
@@ -160,8 +159,8 @@ def _layouts(report: Report) -> Table:
     for knob in KNOBS[6:]:
         rows[knob] = [_setting(report, each.layout, knob) for each in shown]
     for name, cells in rows.items():
-        table.add_row(name, *cells, *[""] * (len(table.columns) - 1 - len(cells)))
-    return table
+        found.add(name, *cells)
+    return found
 
 
 def _crossing(report: Report, layout: Layout, axis: str) -> str:
@@ -170,26 +169,23 @@ def _crossing(report: Report, layout: Layout, axis: str) -> str:
 
 
 def _singles(report: Report) -> Table:
-    table = _turned_table("One axis alone, all else as given", "axis")
+    found = _turned_table("One axis alone, all else as given", "axis")
     for each in report.singles:
-        table.add_row(each.knobs[0], *_cells(report, each))
-    table.add_row("all degrees", *_cells(report, report.degrees))
-    return table
+        found.add(each.knobs[0], *_cells(report, each))
+    found.add("all degrees", *_cells(report, report.degrees))
+    return found
 
 
-def _pairs(report: Report) -> Table:
-    table = _turned_table("Two axes together", "axes", "interaction")
-    for each in report.pairs[:MOST_PAIRS]:
-        table.add_row(" + ".join(each.knobs), *_cells(report, each), f"{each.interaction - 1:+.1%}")
-    table.caption = "interaction: speedup beyond the product of both alone"
-    return table
+def _pairs(report: Report, most: int | None) -> Table:
+    found = _turned_table("Two axes together", "axes", "interaction")
+    for each in report.pairs[:most]:
+        found.add(" + ".join(each.knobs), *_cells(report, each), f"{each.interaction - 1:+.1%}")
+    found.caption = "interaction: speedup beyond the product of both alone"
+    return found
 
 
 def _turned_table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in (columns[0], "iteration", "gain", "change", *columns[1:]):
-        table.add_column(column, overflow="fold")
-    return table
+    return table(title, columns[0], "iteration", "gain", "change", *columns[1:])
 
 
 def _cells(report: Report, each: Turned) -> tuple[str, str, str]:

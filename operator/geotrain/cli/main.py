@@ -1,92 +1,174 @@
-"""The ``geotrain`` command: every subcommand is a function of a module beside this one."""
+"""The ``geotrain`` command, also ``kubectl geo``: every subcommand is a function of a module here.
+
+A command's module is imported when it is asked for: together they take a second, and help and
+completion need none of them.
+"""
 
 import gc
+import os
+import sys
 from collections.abc import Callable
-from typing import Any, Final
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final, TextIO
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from geotrain import __version__
-from geotrain.cli import explore, plan, schedule, timeline, topology
+from geotrain.cli import exits, screen
+from geotrain.cli.tables import Style
 from geotrain.errors import GeotrainError
 
-FAULT: Final = 2
-"""Exit code of a wrong input or a failed call, as of wrong options."""
+COMMANDS: Final = {
+    "completion": ("completion", "Print the script by which a shell completes this command."),
+    "doctor": (
+        "doctor",
+        "Check a whole installation: 0 all is well, 1 something is wrong, 2 it could not be seen.",
+    ),
+    "explain": ("explain", "Say why a job is pending, why it runs where it does, why it is slow."),
+    "explore": (
+        "explore",
+        "Search degrees, placement, schedule, micro-batch, recompute and transport jointly.",
+    ),
+    "join": ("join", "Check a cluster and register it at the hub as a data centre."),
+    "leave": (
+        "leave",
+        "Take a data centre away from the hub, with all that geotrain has in its cluster.",
+    ),
+    "links": ("links", "List the wide-area links: rates, round trips, who has reserved what."),
+    "logs": ("logs", "Print the logs of a job's ranks, wherever they run."),
+    "plan": (
+        "plan",
+        "Choose where a job's stages run and in which order, and replay it exactly.",
+    ),
+    "schedule": (
+        "schedule",
+        "Make a schedule from integers and times, or take one from a file, and replay it exactly.",
+    ),
+    "timeline": (
+        "timeline",
+        "Show when every rank computes and waits, and when each flow crosses the wide area.",
+    ),
+    "top": ("top", "Show what jobs, prefill pools or data centres do now."),
+    "topology": (
+        "topology",
+        "Topologies are manifests of DataCenters and WanLinks, for geotrain plan --topology.",
+    ),
+    "version": ("version", "Print the version of this command and of the hub's controller."),
+}
+"""Command → module beside this one, which has a function or a group of that name, and its help."""
 
-
-def _join() -> Callable[..., Any]:
-    from geotrain.cli.join import join  # the Kubernetes client takes half a second to import
-
-    return join
-
-
-def _leave() -> Callable[..., Any]:
-    from geotrain.cli.leave import leave
-
-    return leave
-
-
-def _doctor() -> Callable[..., Any]:
-    from geotrain.cli.doctor import doctor
-
-    return doctor
-
-
-_HEAVY: Final = {"join": _join, "leave": _leave, "doctor": _doctor}
-"""Commands whose module is imported when they are asked for, so that the others start at once."""
+EPILOG: Final = "Exit codes: " + "; ".join(f"{code} {said}" for code, said in exits.MEANINGS.items())
+COMPLETE: Final = "__complete"
+"""Asked by shells: what may come next. Not in the help."""
 
 
 class _Commands(TyperGroup):
     """Any stands for click's types, of which typer carries a copy from some version on."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *_HEAVY]
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in _HEAVY:
-            return super().get_command(ctx, cmd_name)
-        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(_HEAVY[cmd_name]())
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"geotrain.cli.{COMMANDS[cmd_name][0]}")
+        if cmd_name == "topology":
+            return typer.main.get_command(module.app)
+        alone = typer.Typer(**_PLAIN)
+        alone.command(cmd_name, epilog=EPILOG)(getattr(module, cmd_name))
         return typer.main.get_command(alone)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, said) in sorted(COMMANDS.items())])
 
-app = typer.Typer(
-    name="geotrain",
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command("plan")(plan.plan)
-app.command("explore")(explore.explore)
-app.command("timeline")(timeline.timeline)
-app.add_typer(topology.app, name="topology")
-app.command("schedule")(schedule.schedule)
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(exits.BROKEN_PIPE) from None
+
+
+_PLAIN: Final[dict[str, Any]] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
+app = typer.Typer(name="geotrain", cls=_Commands, no_args_is_help=True, epilog=EPILOG, **_PLAIN)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
 
 
 @app.callback()
-def options() -> None:
+def options(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
     """Train one model across several Kubernetes clusters."""
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
-
-
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the command; what geotrain raises on purpose becomes one sentence and exit code 2."""
     # A search makes many small objects that live to its end: to look through them for cycles all
     # the time would be a sixth of its own.
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
+    for stream in (sys.stdout, sys.stderr):
+        _make_tolerant(stream)
+    raise SystemExit(_run(sys.argv[1:] if arguments is None else arguments))
+
+
+def program(path: str) -> str:
+    """The name by which the command was called: ``kubectl geo`` as a plugin of kubectl."""
+    name = Path(path).name.removesuffix(".exe").replace("_", "-")
+    return "kubectl geo" if name.startswith("kubectl-") else "geotrain"
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit code."""
+    code: Any = exits.FINE
     try:
-        app()
+        if arguments[:1] == [COMPLETE]:
+            from geotrain.cli.completion import answer
+
+            answer(arguments[1:])
+        else:
+            app(arguments, prog_name=program(sys.argv[0]))
     except GeotrainError as error:
-        console = Console(stderr=True)
-        console.print("[bold red]error:[/]", end=" ")
-        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(FAULT) from None
+        screen.tell(str(error), "error: ", Style.BAD)
+        code = exits.FAULT
+    except KeyboardInterrupt:
+        code = exits.INTERRUPTED
+    except BrokenPipeError:
+        code = exits.BROKEN_PIPE
+    except SystemExit as ended:
+        code = ended.code or exits.FINE
+    return _flushed(code)
+
+
+def _flushed(code: int) -> int:
+    """Write out what is left, which nobody may want any more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = exits.BROKEN_PIPE
+    if code == exits.BROKEN_PIPE:  # the interpreter flushes once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _make_tolerant(stream: TextIO) -> None:
+    """Let characters that a terminal does not know become question marks."""
+    reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from geotrain.cli import answer, pods, problem, reports
+from geotrain.cli import answer, pods, problem, reports, screen
 from geotrain.cli.answer import Output
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
@@ -32,19 +31,21 @@ def plan(
     """Choose where a job's stages run and in which order, and replay it exactly."""
     asked = problem.read(files, topology, context, profile, job)
     wanted = problem.wished(asked, objective)
-    chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))
-    if isinstance(chosen, Infeasible):
-        answer.refuse(chosen, output)
-    plain = _without_geotrain(wanted, chosen)
-    front = _front(wanted) if objective == problem.Objective.PARETO else ()
-    if output == Output.TABLE:
+    with screen.progress("planning"):
+        chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))
+        if isinstance(chosen, Infeasible):
+            answer.refuse(chosen, output)
+        plain = _without_geotrain(wanted, chosen)
+        front = _front(wanted) if objective == problem.Objective.PARETO else ()
+    if output.is_text:
+        most = reports.MOST_LOSERS if output == Output.TABLE else None
         more = (*reports.front_table(front), *pods.tables(wanted, chosen))
-        Console().print(*reports.tables(chosen, plain), *more)
+        screen.show(*reports.tables(chosen, plain, most), *more, wide=output == Output.WIDE)
     else:
         document = reports.document(chosen, plain, front) | pods.document(wanted, chosen)
         answer.print_document(document, output)
     if grid:
-        Console().print(render.time_grid(chosen), markup=False, highlight=False, soft_wrap=True)
+        typer.echo(screen.fitted(lambda columns: render.time_grid(chosen, columns)))
     answer.write_files(chosen, csv, trace, gantt or [])
 
 

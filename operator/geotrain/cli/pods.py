@@ -5,9 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from geotrain.api.pod_template import (
     differences,
     job_problems,
@@ -18,7 +15,7 @@ from geotrain.api.pod_template import (
 )
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.cli.manifests import Manifests
-from geotrain.cli.reports import titled
+from geotrain.cli.tables import Block, Prose, Style, table
 from geotrain.errors import InputError
 from geotrain.model.plan import Plan
 
@@ -42,15 +39,17 @@ def fitting(found: Manifests, job: GeoTrainingJob) -> tuple[Manifests, tuple[str
     return replace(found, data_centers=kept), tuple(notes)
 
 
-def tables(asked: "Problem", plan: Plan) -> Iterator[RenderableType]:
+def tables(asked: "Problem", plan: Plan) -> Iterator[Block]:
     """Each data centre's image and what differs there, where anything does; then the notes."""
     if asked.job.spec.overrides:
-        table = titled("Pods", "data centre", "image", "what differs from the template")
+        shown = table("Pods", "data centre", "image", "what differs from the template")
         for each in _pods(asked.job, plan):
-            differs = (f"{one['path']}={_text(one['value'])}" for one in each["differs"])
-            table.add_row(each["dataCenter"], each["image"], "\n".join(differs))
-        yield table
-    yield from (Text(f"note: {note}") for note in asked.notes)
+            first, *more = [f"{d['path']}={_text(d['value'])}" for d in each["differs"]] or [""]
+            shown.add(each["dataCenter"], each["image"], first)
+            for line in more:
+                shown.add("", "", line)
+        yield shown
+    yield from (Prose(note, Style.WARNING, lead="note: ") for note in asked.notes)
 
 
 def document(asked: "Problem", plan: Plan) -> dict[str, Any]:

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from geotrain.cli.tables import Block, Prose, Style, Table, table
 from geotrain.model.plan import Alternative, Plan
 from geotrain.planning.placement.what_if import Outcome
 from geotrain.units import format_bytes, format_duration
@@ -13,28 +10,28 @@ from geotrain.units import format_bytes, format_duration
 MOST_LOSERS = 12
 
 
-def tables(plan: Plan, plain: Plan | None) -> Iterator[RenderableType]:
-    """The winner, its placement and links, and the losers with their reasons."""
-    yield _summary(plan, plain)
+def tables(plan: Plan, plain: Plan | None, most: int | None = MOST_LOSERS) -> Iterator[Block]:
+    """The winner, its placement and links, and ``most`` losers (None: all) with their reasons."""
+    yield from _summary(plan, plain)
     yield _placement(plan)
     if plan.connections:
         yield _links(plan)
-    yield _alternatives(plan)
-    yield from (Text(f"note: {note}") for note in plan.notes)
+    yield _alternatives(plan, most)
+    yield from (Prose(note, Style.WARNING, lead="note: ") for note in plan.notes)
 
 
-def front_table(front: Sequence[Outcome]) -> Iterator[RenderableType]:
+def front_table(front: Sequence[Outcome]) -> Iterator[Block]:
     """The Pareto front, where one was asked for."""
     if front:
-        table = titled("Pareto front", "placement", "data", "samples/s", "price a sample")
+        shown = table("Pareto front", "placement", "data", "samples/s", "price a sample")
         for each in front:
-            table.add_row(
+            shown.add(
                 " ".join(f"{name}:{stages}" for name, stages in each.placement.segments),
                 str(each.placement.data),
                 f"{each.samples_per_second:.4g}",
                 f"{each.price_per_sample:.4g}",
             )
-        yield table
+        yield shown
 
 
 def _front_document(front: Sequence[Outcome]) -> list[dict[str, object]]:
@@ -97,25 +94,24 @@ def _counted(count: int, one: str, ending: str = "s") -> str:
     return f"{count} {one}{ending if count != 1 else ''}"
 
 
-def _summary(plan: Plan, plain: Plan | None) -> Text:
+def _summary(plan: Plan, plain: Plan | None) -> Iterator[Prose]:
     rate = plan.alternatives[0].samples_per_second or 0.0
-    text = Text.assemble(
-        (plan.schedule, "bold green"),
-        f", {plan.sharing.lower()} sharing: ",
-        (format_duration(plan.iteration), "bold"),
+    price = plan.price_per_iteration
+    yield Prose(
+        f", {plan.sharing.lower()} sharing: {format_duration(plan.iteration)}"
         f" an iteration of {_counted(plan.micro_batches, 'micro-batch', 'es')}"
         f" on {_counted(plan.placement.data, 'replica')}, "
-        f"{rate:.4g} samples/s; GPUs {plan.gpu_use:.0%} busy, bubbles {plan.bubble_share:.0%}",
+        f"{rate:.4g} samples/s; GPUs {plan.gpu_use:.0%} busy, bubbles {plan.bubble_share:.0%}"
+        + (f"; {price:.4g} an iteration" if price else ""),
+        Style.GOOD,
+        lead=plan.schedule,
     )
-    if plan.price_per_iteration:
-        text.append(f"; {plan.price_per_iteration:.4g} an iteration")
     if plain is not None:
-        text.append(
-            f"\n1F1B over one connection a pair, without turns: {format_duration(plain.iteration)}"
-        )
         speedup = _speedup(plan, plain)
-        text.append("" if speedup is None else f" ({speedup:.1f} times as long)")
-    return text
+        yield Prose(
+            f"1F1B over one connection a pair, without turns: {format_duration(plain.iteration)}"
+            + ("" if speedup is None else f" ({speedup:.1f} times as long)")
+        )
 
 
 def _speedup(plan: Plan, plain: Plan | None) -> float | None:
@@ -123,11 +119,11 @@ def _speedup(plan: Plan, plain: Plan | None) -> float | None:
 
 
 def _placement(plan: Plan) -> Table:
-    table = titled("Placement", "data centre", "stages", "layers", "ranks", "GPUs", "in flight")
+    shown = table("Placement", "data centre", "stages", "layers", "ranks", "GPUs", "in flight")
     first = 0
     for name, count in plan.placement.segments:
         stages = range(first, first + count)
-        table.add_row(
+        shown.add(
             name,
             f"{first}" if count == 1 else f"{first}-{first + count - 1}",
             " ".join(str(plan.layers[s]) for s in stages),
@@ -136,7 +132,7 @@ def _placement(plan: Plan) -> Table:
             " ".join(str(plan.in_flight[s]) for s in stages),
         )
         first += count
-    return table
+    return shown
 
 
 def _gpus_per_stage(plan: Plan) -> int:
@@ -144,46 +140,35 @@ def _gpus_per_stage(plan: Plan) -> int:
 
 
 def _links(plan: Plan) -> Table:
-    table = titled("Wide area", "from", "to", "connections a pair", "bytes an iteration")
+    shown = table("Wide area", "from", "to", "connections a pair", "bytes an iteration")
     for (source, target), count in plan.connections.items():
-        table.add_row(source, target, str(count), format_bytes(plan.wan_bytes[source, target]))
-    return table
+        shown.add(source, target, str(count), format_bytes(plan.wan_bytes[source, target]))
+    return shown
 
 
-def _alternatives(plan: Plan) -> Table:
-    table = titled("Choices", "placement", "data", "schedule", "iteration", "why it lost")
+def _alternatives(plan: Plan, most: int | None) -> Table:
+    found = table("Choices", "placement", "data", "schedule", "iteration", "why it lost")
     best = {(a.segments, a.data, _family(a.schedule)): a for a in reversed(plan.alternatives)}
-    shown = [a for a in plan.alternatives if a in best.values()][: MOST_LOSERS + 1]
+    families = [a for a in plan.alternatives if a in best.values()]
+    shown = plan.alternatives if most is None else families[: most + 1]
     for number, each in enumerate(shown):
-        table.add_row(
+        found.add(
             " ".join(f"{name}:{stages}" for name, stages in each.segments),
             str(each.data),
             each.schedule,
             "" if each.iteration is None else format_duration(each.iteration),
             each.why or "chosen",
-            style="green" if number == 0 else None,
+            style=Style.GOOD if number == 0 else Style.PLAIN,
         )
     left_out = len(plan.alternatives) - len(shown)
     if left_out:
-        table.caption = f"and {left_out} more; -o json lists all"
-    return table
+        found.caption = f"and {left_out} more; -o wide or -o json lists all"
+    return found
 
 
 def _family(schedule: str) -> str:
     """The order's name without its warm-up: of each family the best is shown."""
     return schedule.partition(" ")[0]
-
-
-_WHOLE = ("data", "schedule", "iteration")
-"""Columns that are unreadable in pieces; others give way on a narrow terminal."""
-
-
-def titled(title: str, *columns: str) -> Table:
-    """An empty table with its heads."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
-    return table
 
 
 def _alternative(each: Alternative) -> dict[str, object]:

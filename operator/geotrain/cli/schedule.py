@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from geotrain.api.profiles import LONGEST
+from geotrain.cli import answer, screen
 from geotrain.cli.texts import text_of
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
@@ -77,7 +78,7 @@ def schedule(
     messages: Annotated[
         bool, typer.Option("--messages", help="With -o csv: sends and receives too.")
     ] = False,
-    columns: Annotated[int, typer.Option(min=10, max=10_000, help="Width of the grid.")] = 100,
+    columns: answer.Columns = None,
 ) -> None:
     """Make a schedule from integers and times, or take one from a file, and replay it exactly."""
     counts = {
@@ -199,7 +200,7 @@ def _require_boundaries(uniform: Uniform, devices: int) -> None:
         )
 
 
-def _print(work: Work, output: Output, columns: int, *, messages: bool) -> None:
+def _print(work: Work, output: Output, columns: int | None, *, messages: bool) -> None:
     if output == Output.CSV:
         typer.echo(actions.write_order(lower(work.order) if messages else work.order), nl=False)
         return
@@ -207,7 +208,7 @@ def _print(work: Work, output: Output, columns: int, *, messages: bool) -> None:
     if output == Output.JSON:
         typer.echo(json.dumps(document(work, timeline), indent=2))
     else:
-        typer.echo(text(work, timeline, columns))
+        typer.echo(screen.fitted(lambda width: text(work, timeline, width), columns))
 
 
 def document(work: Work, timeline: Timeline) -> dict[str, object]:

@@ -3,14 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from math import fsum
-from typing import Annotated
 
 import typer
-from rich.console import Console, RenderableType
-from rich.text import Text
 
-from geotrain.cli import answer, problem, reports
+from geotrain.cli import answer, problem, reports, screen
 from geotrain.cli.answer import Output
+from geotrain.cli.tables import Block, Prose, Style, Table, table
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Bubble, Flow, Interval, Plan, Window
 from geotrain.planning.placement.choose import choose
@@ -25,22 +23,22 @@ def timeline(
     profile: problem.ProfileFile = None,
     job: problem.JobName = None,
     output: answer.Form = Output.TABLE,
-    columns: Annotated[int, typer.Option(min=10, max=10_000, help="Width of the grid.")] = 100,
+    columns: answer.Columns = None,
     csv: answer.Csv = None,
     trace: answer.Trace = None,
     gantt: answer.Gantt = None,
 ) -> None:
     """Show when every rank computes and waits, and when each flow crosses the wide area."""
     asked = problem.read(files, topology, context, profile, job)
-    chosen = choose(asked.topology, asked.workload)
+    with screen.progress("planning"):
+        chosen = choose(asked.topology, asked.workload)
     if isinstance(chosen, Infeasible):
         answer.refuse(chosen, output)
-    if output == Output.TABLE:
-        console = Console()
-        console.print(Text(reports.headline(chosen), style="bold"), soft_wrap=True)
-        grid = render.time_grid(chosen, columns)
-        console.print(grid, markup=False, highlight=False, soft_wrap=True)
-        console.print(*_tables(chosen))
+    if output.is_text:
+        wide = output == Output.WIDE
+        screen.show(Prose(reports.headline(chosen), Style.TITLE), wide=wide)
+        typer.echo(screen.fitted(lambda width: render.time_grid(chosen, width), columns))
+        screen.show(*_tables(chosen), wide=wide)
     else:
         answer.print_document(document(chosen), output)
     answer.write_files(chosen, csv, trace, gantt or [])
@@ -111,14 +109,14 @@ def _sum(intervals: Iterable[Interval] | Iterable[Bubble]) -> Seconds:
     return fsum(each.end - each.begin for each in intervals)
 
 
-def _tables(plan: Plan) -> Iterator[RenderableType]:
+def _tables(plan: Plan) -> Iterator[Block]:
     yield _ranks(plan)
     if plan.flows:
         yield _flows(plan)
 
 
-def _ranks(plan: Plan) -> RenderableType:
-    table = reports.titled(
+def _ranks(plan: Plan) -> Table:
+    shown = table(
         "Ranks",
         "rank",
         "data centre",
@@ -132,7 +130,7 @@ def _ranks(plan: Plan) -> RenderableType:
     by_rank = _waits(plan)
     for rank in range(plan.ranks):
         waits = by_rank[rank]
-        table.add_row(
+        shown.add(
             str(rank),
             plan.data_center_of(rank),
             str(plan.stage_of(rank)),
@@ -142,19 +140,19 @@ def _ranks(plan: Plan) -> RenderableType:
             str(len(waits)),
             format_duration(max((wait.end - wait.begin for wait in waits), default=0.0)),
         )
-    return table
+    return shown
 
 
-def _flows(plan: Plan) -> RenderableType:
-    table = reports.titled(
+def _flows(plan: Plan) -> Table:
+    shown = table(
         "Wide area", "flow", "from", "to", "ranks", "paths of", "bit/s", "windows", "share"
     )
-    table.caption = "paths x connections of each, rate of a path, share of the iteration owned"
+    shown.caption = "paths x connections of each, rate of a path, share of the iteration owned"
     by_flow = _windows(plan)
     for flow in plan.flows:
         windows = by_flow[flow.id]
         owned = fsum(window.length for window in windows)
-        table.add_row(
+        shown.add(
             str(flow.id),
             flow.source_data_center,
             flow.target_data_center,
@@ -164,4 +162,4 @@ def _flows(plan: Plan) -> RenderableType:
             str(len(windows)),
             f"{owned / plan.iteration:.0%}" if plan.iteration else "",
         )
-    return table
+    return shown
