@@ -15,7 +15,7 @@ import aiohttp
 
 from geotrain.adapters.credentials import Credentials, from_document, parse
 from geotrain.api.labels import FIELD_MANAGER
-from geotrain.api.objects import ApiResource, Change, ChangeType, Object, Patch
+from geotrain.api.objects import PODS, ApiResource, Change, ChangeType, Object, Patch
 from geotrain.errors import (
     ClusterError,
     Conflict,
@@ -42,6 +42,7 @@ _LONGEST_PAUSE: Final[Seconds] = 10.0
 _REQUEST_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=5)
 _SILENCE: Final[Seconds] = 150.0  # bookmarks come about every minute; longer: the path is dead
 _WATCH_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=5, sock_read=_SILENCE)
+_LOG_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=5)  # a rank may be silent for hours
 _RESUME_PAUSE: Final[Seconds] = 0.2  # between two streams, so that a server in trouble gets air
 _MESSAGE_LENGTH: Final = 256  # of a server's sentence; more could hold what it was sent
 
@@ -59,8 +60,16 @@ _ERRORS: Final[dict[int, type[ClusterError]]] = {
 class HttpCluster:
     """A cluster's API. Use one for the length of the process, and ``close`` it."""
 
-    def __init__(self, credentials: Credentials, *, in_flight: int = _IN_FLIGHT) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        in_flight: int = _IN_FLIGHT,
+        timeout: Seconds | None = None,
+    ) -> None:
+        """``timeout`` is that of a whole request (None: 30 s), watches and logs not counted."""
         self._credentials = credentials
+        self._timeout = _REQUEST_TIMEOUT if timeout is None else aiohttp.ClientTimeout(timeout)
         self._room = asyncio.Semaphore(in_flight)
         self._session: aiohttp.ClientSession | None = None
         self.clock_skew: Seconds | None = None
@@ -178,6 +187,38 @@ class HttpCluster:
         """
         self._credentials = from_document(parse(kubeconfig))
 
+    async def pod_logs(
+        self, namespace: str, pod: str, query: Mapping[str, str]
+    ) -> AsyncIterator[bytes]:
+        """Lines of a container's log, without their ends, as the server sends them.
+
+        ``query`` holds the parameters of the API: container, follow, tailLines, previous, …
+        A stream that is cut ends with Unreachable; a last line may lack its end.
+        """
+        try:
+            answer = await self._open().get(
+                self._credentials.host + PODS.path(namespace, pod, "log"),
+                params=query,
+                headers={**self._headers(), "Accept": "*/*"},
+                timeout=_LOG_TIMEOUT,
+                **self._way(),
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unreachable(self._credentials.host, error) from error
+        async with answer:
+            if answer.status >= 400:
+                raise _refusal(answer.status, await answer.text(), answer.headers)
+            rest = b""
+            try:
+                async for chunk in answer.content.iter_any():
+                    *complete, rest = (rest + chunk).split(b"\n")
+                    for line in complete:
+                        yield line
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise _unreachable(self._credentials.host, error) from error
+            if rest:
+                yield rest
+
     async def close(self) -> None:
         """Give up all connections."""
         if self._session is not None:
@@ -239,7 +280,7 @@ class HttpCluster:
                 params=query,
                 data=data,
                 headers=headers,
-                timeout=_REQUEST_TIMEOUT,
+                timeout=self._timeout,
                 **self._way(),
             ) as answer:
                 self.clock_skew = _skew(answer.headers, self.clock_skew)

@@ -21,8 +21,17 @@ _PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "t
 _SECTIONS: Final = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 
 
-def files(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """The kubeconfig files that kubectl would read."""
+def files(
+    environment: Mapping[str, str] = os.environ, chosen: Path | None = None
+) -> list[Path]:
+    """The kubeconfig files that kubectl would read; ``chosen`` is its option --kubeconfig.
+
+    Raises CredentialsError where the chosen file does not exist.
+    """
+    if chosen is not None:
+        if not chosen.is_file():
+            raise CredentialsError(f"--kubeconfig: there is no file {chosen}")
+        return [chosen]
     listed = environment.get("KUBECONFIG", "")
     texts = [text for text in listed.split(os.pathsep) if text] or [DEFAULT_FILE]
     return [Path(text).expanduser() for text in texts]
@@ -49,6 +58,26 @@ def context(paths: Sequence[Path], name: str) -> dict[str, Any]:
         "clusters": [{"name": cluster, "cluster": merged["clusters"][cluster]}],
         "users": [{"name": user, "user": merged["users"].get(user, {})}],
     }
+
+
+def names(paths: Sequence[Path]) -> list[str]:
+    """All contexts, sorted."""
+    return sorted(_merged(paths)["contexts"])
+
+
+def namespace(document: Mapping[str, Any]) -> str:
+    """The namespace of what ``context`` gave, as kubectl takes it."""
+    return str(document["contexts"][0]["context"].get("namespace") or "default")
+
+
+def server(document: Mapping[str, Any]) -> str:
+    """The API server's address in what ``context`` gave, '' where it names none."""
+    return str(document["clusters"][0]["cluster"].get("server") or "").rstrip("/")
+
+
+def runs_command(document: Mapping[str, Any]) -> bool:
+    """Whether logging in by what ``context`` gave runs a program or asks a provider."""
+    return not {"exec", "auth-provider"}.isdisjoint(document["users"][0]["user"])
 
 
 def current(paths: Sequence[Path]) -> str:

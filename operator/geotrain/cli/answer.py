@@ -16,6 +16,7 @@ from geotrain.errors import InputError
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.planning.schedule import actions, traces
+from geotrain.units import Seconds, parse_duration
 
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _CONTRADICTIONS: Final = {
@@ -55,6 +56,15 @@ class Listing(StrEnum):
         return self in (Listing.TABLE, Listing.WIDE)
 
 
+class Document(StrEnum):
+    """How what is no table is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+DocumentForm = Annotated[Document, typer.Option("--output", "-o", help="Form.")]
 Form = Annotated[
     Output,
     typer.Option("--output", "-o", help="Form; wide leaves nothing out and breaks no line."),
@@ -82,12 +92,32 @@ Gantt = Annotated[
 ]
 
 
-def print_document(content: Mapping[str, object], output: Output | Listing) -> None:
+def print_document(content: Mapping[str, object], output: StrEnum) -> None:
     """Print JSON or YAML. Both are the same document."""
     if output.value == Output.JSON.value:
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
     else:
         typer.echo(yaml.dump(content, Dumper=_DUMPER, sort_keys=False), nl=False)
+
+
+def duration(option: str, text: str) -> Seconds:
+    """An option's time, above 0. Raises InputError that names the option."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from error
+    if not seconds:
+        raise InputError(f"{option} is {text}; give a time above 0")
+    return seconds
+
+
+def age(seconds: Seconds) -> str:
+    """A time that has passed, as kubectl writes it: 5s, 3m, 2h, 4d."""
+    left = max(0, int(seconds))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if left >= 2 * size:
+            return f"{left // size}{unit}"
+    return f"{left}s"
 
 
 def refuse(answer: Infeasible, output: Output) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from geotrain.api.exploration import exploration, of_job
-from geotrain.cli import answer, problem, screen, texts
+from geotrain.cli import answer, problem, scope, screen, texts
 from geotrain.cli import explore_reports as reports
 from geotrain.cli.answer import Output
 from geotrain.cli.exits import NO
@@ -35,13 +35,16 @@ def explore(
     ],
     topology: problem.Places = None,
     context: problem.Context = None,
+    kubeconfig: scope.Kubeconfig = None,
+    request_timeout: scope.RequestTimeout = None,
     job: problem.JobName = None,
     budget: Annotated[str, typer.Option(help="How long to search at most, like 30s.")] = "30s",
     output: answer.Form = Output.TABLE,
 ) -> None:
     """Search degrees, placement, schedule, micro-batch, recompute and transport jointly."""
     should_stop = _deadline(budget)
-    cases = _cases(files, topology, context, job)
+    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
+    cases = _cases(problem.Given(files, topology, hub), job)
     with screen.progress(f"searching layouts, at most {budget}"):
         found = [
             (names, planning.explore(asked, given, Allowance(should_stop=should_stop)))
@@ -63,19 +66,17 @@ def _seconds(report: Report) -> float:
     return report.best[0].seconds if report.best else float("inf")
 
 
-def _cases(
-    files: list[Path], topology: list[str] | None, context: str | None, job: str | None
-) -> list[_Case]:
-    document = _exploration(files)
+def _cases(given: problem.Given, job: str | None) -> list[_Case]:
+    document = _exploration(given.files)
     if document is not None:
-        if topology or context or job:
+        if given.places or given.hub.context or job:
             raise InputError(
                 "--topology, --context and --job belong to a job, but -f gives an exploration"
             )
         return [((), *exploration(document))]
-    found, chosen = problem.gather(files, topology, context, None, job)
+    found, chosen = problem.gather(given, None, job)
     spread = of_job(chosen, found.topology(chosen), found.accelerators)
-    return [(region.data_centers, asked, given) for region, asked, given in spread]
+    return [(region.data_centers, asked, layout) for region, asked, layout in spread]
 
 
 def _exploration(files: list[Path]) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from geotrain.cli import answer, pods, problem, reports, screen
+from geotrain.cli import answer, pods, problem, reports, scope, screen
 from geotrain.cli.answer import Output
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
@@ -18,6 +18,8 @@ def plan(
     files: problem.Files,
     topology: problem.Places = None,
     context: problem.Context = None,
+    kubeconfig: scope.Kubeconfig = None,
+    request_timeout: scope.RequestTimeout = None,
     profile: problem.ProfileFile = None,
     job: problem.JobName = None,
     objective: problem.Wish = None,
@@ -29,7 +31,8 @@ def plan(
     gantt: answer.Gantt = None,
 ) -> None:
     """Choose where a job's stages run and in which order, and replay it exactly."""
-    asked = problem.read(files, topology, context, profile, job)
+    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
+    asked = problem.read(problem.Given(files, topology, hub), profile, job)
     wanted = problem.wished(asked, objective)
     with screen.progress("planning"):
         chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))

@@ -1,7 +1,7 @@
 """What ``plan`` and ``timeline`` ask: the job and the data centres, from files or from the hub."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -9,8 +9,9 @@ from typing import Annotated, Final
 import typer
 
 from geotrain.api.v1alpha1 import GeoTrainingJob
-from geotrain.cli import manifests, pods
+from geotrain.cli import manifests, pods, sources
 from geotrain.cli.manifests import Manifests
+from geotrain.cli.scope import Scope
 from geotrain.errors import InputError
 from geotrain.model import workload
 from geotrain.model.topology import Topology
@@ -37,7 +38,8 @@ Places = Annotated[
 Context = Annotated[
     str | None,
     typer.Option(
-        help="Context of the hub in your kubeconfig; asks the hub like --topology cluster."
+        help="Context of the hub in your kubeconfig; asks the hub like --topology cluster.",
+        autocompletion=sources.contexts,
     ),
 ]
 ProfileFile = Annotated[
@@ -81,33 +83,32 @@ class Problem:
     notes: tuple[str, ...] = ()
 
 
-def read(
-    files: list[Path],
-    places: list[str] | None,
-    context: str | None,
-    profile: Path | None,
-    job: str | None,
-) -> Problem:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Where the job and the data centres are to be found, as the options say."""
+
+    files: list[Path]
+    places: list[str] | None = None
+    hub: Scope = field(default_factory=Scope)
+
+
+def read(given: Given, profile: Path | None, job: str | None) -> Problem:
     """Read what the options name. Raises InputError, or of the hub ClusterError."""
-    found, chosen = gather(files, places, context, profile, job)
+    found, chosen = gather(given, profile, job)
     fitting, notes = pods.fitting(found, chosen)
     return Problem(fitting.topology(chosen), fitting.workload(chosen, profile), chosen, notes)
 
 
 def gather(
-    files: list[Path],
-    places: list[str] | None,
-    context: str | None,
-    profile: Path | None,
-    job: str | None,
+    given: Given, profile: Path | None, job: str | None
 ) -> tuple[Manifests, GeoTrainingJob]:
     """The objects that the options name, and the job. Raises like ``read``."""
-    wanted = places or []
-    paths = [*files, *(Path(place) for place in wanted if place != CLUSTER)]
+    wanted = given.places or []
+    paths = [*given.files, *(Path(place) for place in wanted if place != CLUSTER)]
     found = manifests.read(paths)
     chosen = found.job(job)
-    if context is not None or CLUSTER in wanted:
-        found = _of_hub(context, found, found.missing_profile(chosen, profile)).below(found)
+    if given.hub.context is not None or CLUSTER in wanted:
+        found = _of_hub(given.hub, found, found.missing_profile(chosen, profile)).below(found)
     if not found.data_centers:
         raise InputError(
             "there is no DataCenter; give --topology a file with them and WanLinks, or"
@@ -134,7 +135,7 @@ def jitter(text: str | None) -> Jitter | None:
     return Jitter(float(match[1]) / 100)
 
 
-def _of_hub(context: str | None, found: Manifests, config_map: tuple[str, str] | None) -> Manifests:
+def _of_hub(scope: Scope, found: Manifests, config_map: tuple[str, str] | None) -> Manifests:
     from geotrain.cli import hub  # the Kubernetes client takes half a second to import
 
-    return hub.look(context, config_map)
+    return hub.look(scope, config_map)

@@ -86,6 +86,11 @@ def fitted(draw: Callable[[int], str], columns: int | None = None) -> str:
     )
 
 
+def is_terminal() -> bool:
+    """Whether standard output is one that can be cleared."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def takes_styles(stream: TextIO) -> bool:
     """Whether bold and colours may be written."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"

@@ -6,7 +6,7 @@ from math import fsum
 
 import typer
 
-from geotrain.cli import answer, problem, reports, screen
+from geotrain.cli import answer, problem, reports, scope, screen
 from geotrain.cli.answer import Output
 from geotrain.cli.tables import Block, Prose, Style, Table, table
 from geotrain.model.decision import Infeasible
@@ -20,6 +20,8 @@ def timeline(
     files: problem.Files,
     topology: problem.Places = None,
     context: problem.Context = None,
+    kubeconfig: scope.Kubeconfig = None,
+    request_timeout: scope.RequestTimeout = None,
     profile: problem.ProfileFile = None,
     job: problem.JobName = None,
     output: answer.Form = Output.TABLE,
@@ -29,7 +31,8 @@ def timeline(
     gantt: answer.Gantt = None,
 ) -> None:
     """Show when every rank computes and waits, and when each flow crosses the wide area."""
-    asked = problem.read(files, topology, context, profile, job)
+    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
+    asked = problem.read(problem.Given(files, topology, hub), profile, job)
     with screen.progress("planning"):
         chosen = choose(asked.topology, asked.workload)
     if isinstance(chosen, Infeasible):
