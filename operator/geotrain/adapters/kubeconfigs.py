@@ -21,9 +21,7 @@ _PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "t
 _SECTIONS: Final = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 
 
-def files(
-    environment: Mapping[str, str] = os.environ, chosen: Path | None = None
-) -> list[Path]:
+def files(environment: Mapping[str, str] = os.environ, chosen: Path | None = None) -> list[Path]:
     """The kubeconfig files that kubectl would read; ``chosen`` is its option --kubeconfig.
 
     Raises CredentialsError where the chosen file does not exist.

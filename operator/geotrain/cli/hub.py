@@ -138,9 +138,7 @@ def _hint(name: str, namespace: str, jobs: Iterable[GeoTrainingJob]) -> str:
     return f"; there are jobs in {', '.join(others[:5])}" if others else ""
 
 
-def ask(
-    scope: Scope, what: str, question: Callable[[Session], Awaitable[_Answer]]
-) -> _Answer:
+def ask(scope: Scope, what: str, question: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
     """Open the hub, put a question to it, and close it: ``question(session)`` is awaited.
 
     Tells that it goes on where that takes long, and prints remarks as warnings.
@@ -163,7 +161,8 @@ async def session(scope: Scope) -> AsyncIterator[Session]:
     paths = kubeconfigs.files(chosen=scope.kubeconfig)
     name = kubeconfigs.current(paths) if scope.context is None else scope.context
     document = kubeconfigs.context(paths, name)
-    cluster = HttpCluster(kubeconfigs.credentials(document), timeout=scope.timeout)
+    limits = {} if scope.timeout is None else {"timeout": scope.timeout}
+    cluster = HttpCluster(kubeconfigs.credentials(document), **limits)
     default = kubeconfigs.namespace(document)
     space = "" if scope.all_namespaces else (scope.namespace or default)
     try:

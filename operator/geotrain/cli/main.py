@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from geotrain import __version__
-from geotrain.cli import exits, screen
+from geotrain.cli import exits, params, screen
 from geotrain.cli.tables import Style
 from geotrain.errors import GeotrainError
 
@@ -59,7 +59,9 @@ COMMANDS: Final = {
 }
 """Command → module beside this one, which has a function or a group of that name, and its help."""
 
-EPILOG: Final = "Exit codes: " + "; ".join(f"{code} {said}" for code, said in exits.MEANINGS.items())
+EPILOG: Final = "Exit codes: " + "; ".join(
+    f"{code} {said}" for code, said in exits.MEANINGS.items()
+)
 COMPLETE: Final = "__complete"
 """Asked by shells: what may come next. Not in the help."""
 
@@ -78,7 +80,7 @@ class _Commands(TyperGroup):
             return typer.main.get_command(module.app)
         alone = typer.Typer(**_PLAIN)
         alone.command(cmd_name, epilog=EPILOG)(getattr(module, cmd_name))
-        return typer.main.get_command(alone)
+        return params.named(typer.main.get_command(alone))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):

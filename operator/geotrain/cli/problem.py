@@ -99,9 +99,7 @@ def read(given: Given, profile: Path | None, job: str | None) -> Problem:
     return Problem(fitting.topology(chosen), fitting.workload(chosen, profile), chosen, notes)
 
 
-def gather(
-    given: Given, profile: Path | None, job: str | None
-) -> tuple[Manifests, GeoTrainingJob]:
+def gather(given: Given, profile: Path | None, job: str | None) -> tuple[Manifests, GeoTrainingJob]:
     """The objects that the options name, and the job. Raises like ``read``."""
     wanted = given.places or []
     paths = [*given.files, *(Path(place) for place in wanted if place != CLUSTER)]

@@ -1,15 +1,14 @@
 """docs/cli.md from the commands themselves: ``python -m geotrain.cli.reference [--check]``."""
 
-import inspect
 import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from types import NoneType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 import typer
 
+from geotrain.cli import params
 from geotrain.cli.main import app
 
 PAGE: Final = Path("docs/cli.md")
@@ -52,8 +51,7 @@ def _section(command: Any, path: str) -> Iterator[str]:
     wanted = " ".join(f"{_name(each)}{'…' * (each.nargs < 0)}" for each in given)
     yield f"## {path} {wanted}".rstrip()
     yield " ".join(command.help.split())
-    # Names of types are the function's own: what typer makes of them changes with its version.
-    hints = get_type_hints(inspect.unwrap(command.callback))
+    hints = params.hints(command)
     shown = [each for each in command.params if not getattr(each, "hidden", False)]
     rows = [_row(each, _kind(hints.get(each.name, bool))) for each in shown]
     if rows:
@@ -73,14 +71,10 @@ def _name(argument: Any) -> str:
 
 
 def _kind(hint: Any) -> str:
-    arguments = [each for each in get_args(hint) if each is not NoneType]
-    if get_origin(hint) is list:
-        return f"{_kind(arguments[0])}, repeatable"
-    if arguments:
-        return _kind(arguments[0])
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return ", ".join(str(member.value) for member in hint)
-    return _WORDS[hint]
+    kind = params.base(hint)
+    listed = isinstance(kind, type) and issubclass(kind, Enum)
+    word = ", ".join(str(member.value) for member in kind) if listed else _WORDS[kind]
+    return f"{word}, repeatable" if params.is_repeatable(hint) else word
 
 
 def _default(value: Any) -> str:

@@ -65,7 +65,7 @@ def of(
 
 
 def _seconds(text: str | None) -> Seconds | None:
-    """kubectl takes a bare number as seconds."""
+    """Kubectl takes a bare number as seconds."""
     if text is None:
         return None
     try:

@@ -136,5 +136,3 @@ def _styled(line: Line) -> str:
         return line.text
     end = line.lead or len(line.text)
     return typer.style(line.text[:end], **look) + line.text[end:]  # type: ignore[arg-type]
-
-

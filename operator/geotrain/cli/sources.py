@@ -58,7 +58,7 @@ def members(ctx: Any, incomplete: str) -> list[str]:
 def _offered(listed: Callable[[], Iterable[str]], incomplete: str) -> list[str]:
     try:
         return sorted({each for each in listed() if each.startswith(incomplete)})
-    except Exception:  # noqa: BLE001 (nothing may disturb the line that is being typed)
+    except Exception:
         return []
 
 
@@ -68,7 +68,9 @@ def _listed(ctx: Any, resource: Any, namespace: str | None) -> list[str]:
     async def names() -> list[str]:
         async with hub.session(_scope(ctx)) as session:
             space = session.namespace if namespace is None else namespace
-            return [each["metadata"]["name"] for each in await session.cluster.list(resource, space)]
+            return [
+                each["metadata"]["name"] for each in await session.cluster.list(resource, space)
+            ]
 
     return asyncio.run(_soon(names()))
 

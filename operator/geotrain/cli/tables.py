@@ -6,7 +6,7 @@ that does not help either, each row becomes a block with a line a field. Without
 file) every row is one line, so that columns stay where they are and programs can read them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -49,11 +49,10 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: ``optional`` may be left out where it is narrow, ``right`` is for numbers."""
+    """A column; an ``optional`` one may be left out where it is narrow."""
 
     head: str
     optional: bool = False
-    right: bool = False
 
 
 @dataclass(slots=True)
@@ -76,18 +75,9 @@ class Table:
 Block: TypeAlias = Table | Prose
 
 
-def table(title: str, *heads: str, right: Iterable[str] = (), optional: Iterable[str] = ()) -> Table:
-    """An empty table; ``right`` and ``optional`` are heads of columns that are."""
-    aside, less = set(right), set(optional)
-    return Table([Column(head, head in less, head in aside) for head in heads], title)
-
-
-def records(rows: Iterable[Mapping[str, str]], heads: Sequence[Column]) -> Table:
-    """A table without a title, as ``kubectl get`` prints one, of the fields named by its heads."""
-    made = Table(heads)
-    for row in rows:
-        made.add(*(row.get(column.head, "") for column in heads))
-    return made
+def table(title: str, *heads: str) -> Table:
+    """An empty table of columns that are all needed."""
+    return Table([Column(head) for head in heads], title)
 
 
 def lines(blocks: Iterable[Block], width: int | None) -> Iterator[Line]:
@@ -157,10 +147,10 @@ def _shown(block: Table, width: int | None) -> list[int] | None:
 def _grid(block: Table, shown: Sequence[int], width: int | None) -> Iterator[Line]:
     widths = _widths(block, shown, width)
     heads = [block.columns[each].head for each in shown]
-    yield from (Line(each, Style.TITLE) for each in _row(block, shown, widths, heads))
+    yield from (Line(each, Style.TITLE) for each in _row(widths, heads))
     for row, style in zip(block.rows, block.styles, strict=True):
         cells = [row[each] for each in shown]
-        yield from (Line(each, style) for each in _row(block, shown, widths, cells))
+        yield from (Line(each, style) for each in _row(widths, cells))
 
 
 def _widths(block: Table, shown: Sequence[int], width: int | None) -> list[int]:
@@ -173,14 +163,12 @@ def _widths(block: Table, shown: Sequence[int], width: int | None) -> list[int]:
     return widths
 
 
-def _row(
-    block: Table, shown: Sequence[int], widths: Sequence[int], cells: Sequence[str]
-) -> Iterator[str]:
+def _row(widths: Sequence[int], cells: Sequence[str]) -> Iterator[str]:
     parts = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     for number in range(max(map(len, parts))):
         line = [
-            _padded(part[number] if number < len(part) else "", width, block.columns[each].right)
-            for part, width, each in zip(parts, widths, shown, strict=True)
+            _padded(part[number] if number < len(part) else "", width)
+            for part, width in zip(parts, widths, strict=True)
         ]
         yield (" " * GAP).join(line).rstrip()
 
@@ -195,12 +183,11 @@ def _blocks(block: Table, width: int | None) -> Iterator[Line]:
             inner = None if width is None else max(1, width - margin)
             for place, part in enumerate(wrapped(cell, inner)):
                 head = column.head if place == 0 else ""
-                yield Line(f"{_padded(head, margin, False)}{part}".rstrip(), style)
+                yield Line(f"{_padded(head, margin)}{part}".rstrip(), style)
 
 
-def _padded(text: str, width: int, right: bool) -> str:
-    space = " " * (width - cell_len(text))
-    return space + text if right else text + space
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - cell_len(text))
 
 
 def _cells(block: Table, number: int) -> list[str]:

@@ -93,8 +93,7 @@ def _ask(what: What, wanted: scope.Scope) -> Seen:
             centers = await asking(DataCenter, DATA_CENTERS)
         return Seen(jobs, pools, centers)
 
-    found = hub.ask(wanted, "asking the hub", asked)
-    return found
+    return hub.ask(wanted, "asking the hub", asked)
 
 
 def _print(seen: Seen, output: Listing, *, many: bool) -> None:
@@ -322,7 +321,8 @@ def _job_document(
         "iteration": seen.iteration if seen else None,
         "restarts": seen.restarts if seen else 0,
         "linkBytes": [
-            each.model_dump(mode="json", by_alias=True) for each in (seen.link_bytes if seen else ())
+            each.model_dump(mode="json", by_alias=True)
+            for each in (seen.link_bytes if seen else ())
         ],
         "inWindowShare": seen.in_window_share if seen else None,
         "bubbleSeconds": None if found is None else found.model_dump(mode="json"),

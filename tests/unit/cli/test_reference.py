@@ -16,6 +16,6 @@ def test_every_command_is_there_with_its_options():
     text = reference.page()
     for command in ("join", "plan", "timeline", "topology import", "version"):
         assert f"## geotrain {command}" in text
-    assert "| `--output`, `-o` | table, json, yaml | `table` |" in text
+    assert "| `--output`, `-o` | table, wide, json, yaml | `table` |" in text
     assert "| `FILES` | path, repeatable | required |" in text
     assert "| `--grid`, `--no-grid` |  |  |" in text
