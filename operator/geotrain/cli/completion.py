@@ -31,20 +31,27 @@ _FILES: Final = ":0"
 
 _BASH: Final = r"""# geotrain: source <(geotrain completion bash)
 _geotrain() {
-  local line words=() files=1
-  while IFS= read -r line; do
-    case "$line" in
+  # The line itself, since bash takes --context=hub for three words.
+  local line="${COMP_LINE:0:COMP_POINT}" answer files=1 begun
+  local -a words values=()
+  read -ra words <<< "$line"
+  [[ $line == *[[:space:]] ]] && words+=("")
+  while [[ ${words[0]} == *=* ]]; do words=("${words[@]:1}"); done
+  local current="${words[${#words[@]}-1]}"
+  while IFS= read -r answer; do
+    case "$answer" in
       :4) files=0 ;;
       :*) ;;
-      *) words+=("${line%%$'\t'*}") ;;
+      *) answer="${answer%%$'\t'*}"; [[ $answer == "$current"* ]] && values+=("$answer") ;;
     esac
-  done < <(geotrain __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  local current="${COMP_WORDS[COMP_CWORD]}"
-  COMPREPLY=($(compgen -W "${words[*]}" -- "$current"))
-  if [[ $files == 1 && ${#COMPREPLY[@]} == 0 ]]; then
-    COMPREPLY=($(compgen -f -- "$current"))
+  done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
+  if [[ $files == 1 ]]; then
+    while IFS= read -r answer; do values+=("$answer"); done < <(compgen -f -- "$current")
     compopt -o filenames 2>/dev/null
   fi
+  begun="${current%"${current##*=}"}"
+  [[ $COMP_WORDBREAKS == *=* ]] || begun=""
+  COMPREPLY=("${values[@]#"$begun"}")
   [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
   return 0
 }

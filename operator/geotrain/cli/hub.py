@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from geotrain.adapters import kubeconfigs
 from geotrain.adapters.cluster import HttpCluster
+from geotrain.adapters.credentials import Credentials
 from geotrain.api.objects import (
     CONFIG_MAPS,
     DATA_CENTERS,
@@ -29,6 +30,7 @@ from geotrain.cli.manifests import Manifests
 from geotrain.cli.membership import SYSTEM_NAMESPACE
 from geotrain.cli.scope import Scope
 from geotrain.errors import Forbidden, InputError, NotFound
+from geotrain.units import Seconds
 
 _Kind = TypeVar("_Kind", bound=Resource)
 _Answer = TypeVar("_Answer")
@@ -161,14 +163,19 @@ async def session(scope: Scope) -> AsyncIterator[Session]:
     paths = kubeconfigs.files(chosen=scope.kubeconfig)
     name = kubeconfigs.current(paths) if scope.context is None else scope.context
     document = kubeconfigs.context(paths, name)
-    limits = {} if scope.timeout is None else {"timeout": scope.timeout}
-    cluster = HttpCluster(kubeconfigs.credentials(document), **limits)
+    cluster = _opened(kubeconfigs.credentials(document), scope.timeout)
     default = kubeconfigs.namespace(document)
     space = "" if scope.all_namespaces else (scope.namespace or default)
     try:
         yield Session(cluster, name, space, paths)
     finally:
         await cluster.close()
+
+
+def _opened(credentials: Credentials, timeout: Seconds | None) -> HttpCluster:
+    if timeout is None:
+        return HttpCluster(credentials)
+    return HttpCluster(credentials, timeout=timeout)
 
 
 async def controller_version(hub: Session) -> str:

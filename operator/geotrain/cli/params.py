@@ -34,7 +34,12 @@ def named(command: Any) -> Any:
     known = hints(command)
     for each in command.params:
         kind = base(known.get(each.name, bool))
-        if each.param_type_name != "option" or each.metavar is not None or kind is bool:
+        if each.metavar is not None:
+            continue
+        if each.param_type_name == "argument":
+            each.metavar = each.name.upper() + "..." * (each.nargs < 0)
+            continue
+        if kind is bool:
             continue
         if isinstance(kind, type) and issubclass(kind, Enum):
             each.metavar = "|".join(str(member.value) for member in kind)

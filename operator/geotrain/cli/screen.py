@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 import typer
 
-from geotrain.cli.tables import Block, Line, Style, lines, wrapped
+from geotrain.cli.tables import Block, Line, Prose, Style, lines, wrapped
 from geotrain.units import Seconds
 
 PATIENCE: Final[Seconds] = 2.0
@@ -39,8 +39,11 @@ def show(*blocks: Block, wide: bool = False) -> None:
 
 
 def tell(text: str, lead: str = "", style: Style = Style.PLAIN) -> None:
-    """Print a sentence to standard error, on one line, whatever its length."""
-    emit([Line(f"{lead}{text}", style, len(lead))], sys.stderr)
+    """Print a sentence to standard error: wrapped on a terminal, else on one line."""
+    text, *more = text.split("\n")  # a grid, which is to stay as it is
+    room = _columns(sys.stderr) if sys.stderr.isatty() else None
+    block = Prose(text, style, lead)
+    emit([*lines([block], room), *(Line(each) for each in more)], sys.stderr)
 
 
 def warn(sentence: str) -> None:
@@ -60,8 +63,12 @@ def width() -> int | None:
     text = os.environ.get("COLUMNS", "")
     if text.isascii() and text.isdecimal() and int(text) > 0:
         return max(_NARROWEST, int(text))
+    return _columns(sys.stdout)
+
+
+def _columns(stream: TextIO) -> int | None:
     try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+        columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError, AttributeError):  # a pipe, a file, or no file at all
         return None
     return max(_NARROWEST, columns) if columns else None

@@ -108,18 +108,20 @@ def wrapped(text: str, width: int | None) -> list[str]:
 
 
 def _prose(block: Prose, width: int | None) -> Iterator[Line]:
-    text = f"{block.lead}{block.text}"
-    first, *rest = wrapped(text, width)
-    lead = min(len(block.lead), len(first))
-    yield Line(first, block.style, lead)
-    inner = None if width is None else max(1, width - block.indent)
-    for line in wrapped(" ".join(rest), inner) if rest else ():
+    if width is None:
+        yield Line(f"{block.lead}{block.text}", block.style, len(block.lead))
+        return
+    first, *rest = wrapped(block.text, max(1, width - cell_len(block.lead)))
+    yield Line(f"{block.lead}{first}", block.style, len(block.lead))
+    for line in wrapped(" ".join(rest), max(1, width - block.indent)) if rest else ():
         yield Line(" " * block.indent + line, Style.PLAIN if block.lead else block.style)
 
 
 def _table(block: Table, width: int | None) -> Iterator[Line]:
     if block.title:
         yield Line(block.title, Style.TITLE)
+    if not block.columns:
+        return
     shown = _shown(block, width)
     if shown is None:
         yield from _blocks(block, width)

@@ -131,14 +131,14 @@ def tables(seen: Seen, now: datetime, *, wide: bool, many: bool) -> Iterable[Blo
 
 
 def busy(job: GeoTrainingJob) -> float | None:
-    """Share of the time in which the job's GPUs compute.
+    """Share of the time in which the job's GPUs compute, None while no iteration is measured.
 
-    The plan's computing time over the measured iteration, or the planned one while none is.
+    It is the plan's computing time over the measured iteration.
     """
     plan, planned, measured = job.status.plan, planned_time(job), measured_time(job)
-    if plan is None or planned is None:
+    if plan is None or not planned or not measured:
         return None
-    return min(1.0, plan.gpu_use * (planned / measured if measured else 1.0))
+    return min(1.0, plan.gpu_use * planned / measured)
 
 
 def planned_time(job: GeoTrainingJob) -> Seconds | None:

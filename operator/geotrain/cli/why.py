@@ -37,6 +37,7 @@ class Figures:
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ def blocks(headline: str, sections: Sequence[Section]) -> Iterator[Block]:
             if each.advice:
                 yield Prose(each.advice, Style.PLAIN, " " * _INDENT + "-> ", _INDENT + 3)
         if section.figures is not None:
-            table = Table([Column(head) for head in section.figures.heads])
+            heads = [Column(head) for head in section.figures.heads]
+            table = Table(heads, caption=section.figures.caption)
             for row in section.figures.rows:
                 table.add(*row)
             yield Prose("")

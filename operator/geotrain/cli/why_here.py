@@ -15,7 +15,8 @@ def here(facts: Facts) -> Section | None:
     plan = facts.job.status.plan
     if plan is None:
         return None
-    shown = plan.alternatives[:_MOST]
+    best = {(a.placement, a.data, _family(a.schedule)): a for a in reversed(plan.alternatives)}
+    shown = [each for each in plan.alternatives if each in best.values()][:_MOST]
     rows = tuple(
         (each.placement, str(each.data), each.schedule, each.iteration_time or "-", each.why)
         for each in shown
@@ -30,13 +31,15 @@ def here(facts: Facts) -> Section | None:
 
 def _chosen(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
     spec = facts.job.spec.placement
+    runs = facts.holds(ConditionType.PODS_READY)
+    gpus = "1 GPU" if plan.tensor == 1 else f"{plan.tensor} GPUs"
     by_price = spec.objective == "Cost"
     price = f", {plan.price_per_iteration:.4g} an iteration" if plan.price_per_iteration else ""
     yield Finding(
         Level.GOOD,
         "Chosen",
-        f"it runs as {plan.placement}, {plan.data} x {plan.pipeline} ranks of {plan.tensor} GPUs,"
-        f" by {plan.schedule}: {plan.iteration_time} an iteration,"
+        f"{'it runs' if runs else 'planned'} as {plan.placement},"
+        f" {plan.data * plan.pipeline} ranks ({plan.data} x {plan.pipeline}) of {gpus}, by {plan.schedule}: {plan.iteration_time} an iteration,"
         f" {plan.samples_per_second:.4g} samples/s{price}",
     )
     if spec.policy == "Fixed":
@@ -74,6 +77,11 @@ def _unused(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
         else:
             why = "no plan that uses it is among the best"
         yield Finding(Level.NOTE, "NotUsed", f"{center.name} is not used: {why}")
+
+
+def _family(schedule: str) -> str:
+    """The order's name without its warm-up: of each family the best is shown."""
+    return schedule.partition(" ")[0]
 
 
 def _names(placement: str) -> list[str]:

@@ -19,6 +19,7 @@ _SLOWER: Final = 1.05
 _FULL: Final = 0.8
 """Share of an iteration from which on a link that is busy so long binds."""
 _GAIN: Final = 0.02
+_CLEARLY: Final = 1.5
 _STALE: Final[Seconds] = 60.0
 _SILENT: Final = 3.0
 """A rank whose last signal is so many iterations old is late."""
@@ -109,7 +110,7 @@ def _binding(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
     told = ", ".join(
         f"{format_duration(seconds)} {_PART_NAMES[part]}" for part, seconds in parts.parts.items()
     )
-    where = f" of {_pair(parts)}" if largest == Part.WAN and parts.links else ""
+    where = _pair(parts) if largest == Part.WAN else ""
     yield Finding(
         Level.NOTE,
         f"BoundBy{largest}",
@@ -128,8 +129,14 @@ def _binding(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
 
 
 def _pair(parts: Attribution) -> str:
-    one, other = max(parts.links, key=lambda pair: parts.links[pair])
-    return f"{one} and {other}"
+    """The data centres between which most of the waiting is, where one pair stands out."""
+    ranked = sorted(parts.links, key=lambda pair: parts.links[pair], reverse=True)
+    if not ranked or (
+        len(ranked) > 1 and _CLEARLY * parts.links[ranked[1]] > parts.links[ranked[0]]
+    ):
+        return ""
+    one, other = ranked[0]
+    return f" between {one} and {other}"
 
 
 def _estimated(facts: Facts, plan: PlanStatus) -> Finding:
@@ -231,7 +238,7 @@ def _ranks(facts: Facts) -> Iterator[Finding]:
     if restarts:
         times = "once" if restarts == 1 else f"{restarts} times"
         yield Finding(Level.NOTE, "Restarted", f"the gang was restarted {times}; each costs time")
-    for sentence in facts.unseen.values():
+    for sentence in facts.unseen.values() if facts.holds(ConditionType.PODS_READY) else ():
         yield Finding(Level.NOTE, "NotLooked", f"late ranks are not looked for: {sentence}")
 
 
@@ -291,7 +298,10 @@ def _figures(facts: Facts, plan: PlanStatus) -> Figures | None:
             )
         )
     heads = ("FROM", "TO", "CONNS", "BYTES/ITER", "BUSY", "COSTS", "OF-TRAFFIC")
-    return Figures(heads, tuple(rows))
+    caption = "BUSY: share of the iteration at the link's full rate"
+    if gains:
+        caption += "; COSTS: what an endless link would save, alone"
+    return Figures(heads, tuple(rows), caption)
 
 
 def _unordered(ends: tuple[str, str]) -> tuple[str, str]:
