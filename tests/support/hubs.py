@@ -102,8 +102,8 @@ def fill(hub: ControlPlane) -> Plan:
     hub.apply(*_centers(), *documents("topology.yaml")[3:], _moon(), *documents("job.yaml"))
     slow = documents("job.yaml")[0]
     slow["metadata"] |= {"name": "llama", "namespace": "team-b"}
-    hub.apply(slow, _ledger(inputs))
-    patch_status(hub, "gtj", JOB, running(plan, linkBytes=_carried()), NAMESPACE)
+    hub.apply(slow, ledger(inputs))
+    patch_status(hub, "gtj", JOB, running(plan, linkBytes=carried()), NAMESPACE)
     patch_status(hub, "gtj", "llama", waiting(plan), "team-b")
     _centers_status(hub)
     reserved = {"reserved": [{"job": f"{NAMESPACE}/{JOB}", "rate": "53M"}], "reservedRate": "53M"}
@@ -153,14 +153,16 @@ def _moon() -> Manifest:
     return link
 
 
-def _carried() -> list[Manifest]:
+def carried() -> list[Manifest]:
+    """What has crossed a link of the running job."""
     return [
         {"from": "dc-west", "to": "dc-central", "bytes": 3 << 30},
         {"from": "dc-central", "to": "dc-west", "bytes": 1 << 30},
     ]
 
 
-def _ledger(inputs: Inputs) -> Manifest:
+def ledger(inputs: Inputs) -> Manifest:
+    """What the controller keeps of the plan."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -239,6 +239,9 @@ class _Following:
             while True:
                 is_over = await self._is_over()
                 self._start(_sources(self.found, self.chosen))
+                for task in self.tasks.values():
+                    if task.done():
+                        task.result()  # raises what is no fault of a cluster, as a closed pipe
                 running = [task for task in self.tasks.values() if not task.done()]
                 if is_over and not running:
                     return

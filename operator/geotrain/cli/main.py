@@ -7,16 +7,18 @@ completion need none of them.
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from geotrain import __version__
 from geotrain.cli import exits, params, screen
+from geotrain.cli.examples import EXAMPLES
 from geotrain.cli.tables import Style
 from geotrain.errors import GeotrainError
 
@@ -59,9 +61,6 @@ COMMANDS: Final = {
 }
 """Command → module beside this one, which has a function or a group of that name, and its help."""
 
-EPILOG: Final = "Exit codes: " + "; ".join(
-    f"{code} {said}" for code, said in exits.MEANINGS.items()
-)
 COMPLETE: Final = "__complete"
 """Asked by shells: what may come next. Not in the help."""
 
@@ -79,18 +78,48 @@ class _Commands(TyperGroup):
         if cmd_name == "topology":
             return typer.main.get_command(module.app)
         alone = typer.Typer(**_PLAIN)
-        alone.command(cmd_name, epilog=EPILOG)(getattr(module, cmd_name))
+        alone.command(cmd_name, cls=_Command)(getattr(module, cmd_name))
         return params.named(typer.main.get_command(alone))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, said) for name, (_, said) in sorted(COMMANDS.items())])
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), said) for code, said in exits.MEANINGS.items()])
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """The help is printed here."""
+        with _broken_pipe():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _broken_pipe():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise typer.Exit(exits.BROKEN_PIPE) from None
+
+
+@contextmanager
+def _broken_pipe() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise typer.Exit(exits.BROKEN_PIPE) from None
+
+
+class _Command(TyperCommand):
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _write_examples(self.name or "", ctx, formatter)
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), said) for code, said in exits.MEANINGS.items()])
+
+
+def _write_examples(command: str, ctx: Any, formatter: Any) -> None:
+    """As the command was called; an example is never broken, so that it can be copied."""
+    called = ctx.find_root().info_name or "geotrain"
+    with formatter.section("Examples"):
+        for said, example in EXAMPLES.get(command, ()):
+            formatter.write(f"  # {said}\n  {example.replace('geotrain ', f'{called} ', 1)}\n")
 
 
 _PLAIN: Final[dict[str, Any]] = {
@@ -100,7 +129,7 @@ _PLAIN: Final[dict[str, Any]] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 
-app = typer.Typer(name="geotrain", cls=_Commands, no_args_is_help=True, epilog=EPILOG, **_PLAIN)
+app = typer.Typer(name="geotrain", cls=_Commands, no_args_is_help=True, **_PLAIN)
 
 
 def _version(wanted: bool) -> None:

@@ -29,12 +29,13 @@ _LARGEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """Every object of some files, by kind."""
+    """Every object of some files, by kind; of ``others`` just the kinds."""
 
     jobs: tuple[GeoTrainingJob, ...]
     data_centers: tuple[DataCenter, ...]
     links: tuple[WanLink, ...]
     config_maps: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
     def job(self, name: str | None) -> GeoTrainingJob:
         """The job of that name, or the only one. Raises InputError where there is none."""
@@ -42,11 +43,18 @@ class Manifests:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise InputError(
-                "there is no GeoTrainingJob" + (f" {name!r}" if name else "") + " in -f"
-            )
+            wanted = f" {name!r}" if name else ""
+            raise InputError(f"there is no GeoTrainingJob{wanted} in -f{self._held()}")
         names = ", ".join(job.name for job in found)
         raise InputError(f"-f holds several GeoTrainingJobs ({names}); choose one with --job")
+
+    def _held(self) -> str:
+        """What there is instead of a job."""
+        if self.jobs:
+            return f"; there is {', '.join(sorted(job.name for job in self.jobs))}"
+        kinds = {*self.others, *("ConfigMap" for _ in self.config_maps)}
+        kinds |= {each.kind() for each in (*self.data_centers, *self.links)}
+        return f"; it holds {', '.join(sorted(kinds))}" if kinds else ": it is empty"
 
     def below(self, other: "Manifests") -> "Manifests":
         """These together with ``other``, whose objects go before those of the same name."""
@@ -58,6 +66,7 @@ class Manifests:
             tuple(centers.values()),
             tuple(links.values()),
             {**self.config_maps, **other.config_maps},
+            (*self.others, *other.others),
         )
 
     def topology(self, job: GeoTrainingJob) -> Topology:
@@ -127,6 +136,7 @@ def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
     centers: dict[str, DataCenter] = {}
     links: dict[str, WanLink] = {}
     config_maps: dict[tuple[str, str], Mapping[str, Any]] = {}
+    others: set[str] = set()
     for place, document in documents:
         kind, metadata = document.get("kind"), document.get("metadata")
         if str(document.get("apiVersion")).startswith(f"{GROUP}/") and kind not in _KINDS:
@@ -146,10 +156,16 @@ def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
                 name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
                 data = document.get("data")
                 config_maps[name] = data if isinstance(data, Mapping) else {}
+            else:
+                others.add(str(kind))
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
     return Manifests(
-        tuple(jobs.values()), tuple(centers.values()), tuple(links.values()), config_maps
+        tuple(jobs.values()),
+        tuple(centers.values()),
+        tuple(links.values()),
+        config_maps,
+        tuple(sorted(others)),
     )
 
 
@@ -190,9 +206,20 @@ def _foreign_to_json(document: Any) -> str:
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(child for child in path.iterdir() if child.suffix in _SUFFIXES)
+            yield from _in_folder(path)
         else:
             yield path
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    try:
+        children = sorted(each for each in folder.iterdir() if each.suffix in _SUFFIXES)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error.strerror}") from error
+    found = [each for each in children if not each.is_dir()]
+    if not found:
+        raise InputError(f"{folder} holds no manifests: no file of it is {', '.join(_SUFFIXES)}")
+    return found
 
 
 def _profile_file(path: Path) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """``geotrain top``: what jobs, prefill pools and data centres do now, from the hub's objects."""
 
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def top(
 def _once(what: What, wanted: scope.Scope, output: Listing, *, clear: bool) -> None:
     seen = _ask(what, wanted)
     if clear and screen.is_terminal():
-        typer.echo(_CLEAR, nl=False)
+        sys.stdout.write(_CLEAR)
     _print(seen, output, many=wanted.all_namespaces)
 
 

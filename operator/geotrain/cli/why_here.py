@@ -39,7 +39,8 @@ def _chosen(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
         Level.GOOD,
         "Chosen",
         f"{'it runs' if runs else 'planned'} as {plan.placement},"
-        f" {plan.data * plan.pipeline} ranks ({plan.data} x {plan.pipeline}) of {gpus}, by {plan.schedule}: {plan.iteration_time} an iteration,"
+        f" {plan.data * plan.pipeline} ranks ({plan.data} x {plan.pipeline}) of {gpus},"
+        f" by {plan.schedule}: {plan.iteration_time} an iteration,"
         f" {plan.samples_per_second:.4g} samples/s{price}",
     )
     if spec.policy == "Fixed":

@@ -18,4 +18,6 @@ def test_every_command_is_there_with_its_options():
         assert f"## geotrain {command}" in text
     assert "| `--output`, `-o` | table, wide, json, yaml | `table` |" in text
     assert "| `FILES` | path, repeatable | required |" in text
+    assert "# without a cluster\ngeotrain plan -f examples/three-dc" in text
+    assert "| 1 | done, and the answer is no" in text
     assert "| `--grid`, `--no-grid` |  |  |" in text
