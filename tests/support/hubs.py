@@ -1,7 +1,8 @@
 """A hub and a member as a person meets them: real API servers with objects as geotrain leaves them.
 
-The hub is the data centre dc-central; dc-west is a member that the kubeconfig's context kind-dc-west
-leads to; dc-east is registered and cannot be reached. The plan is a real one, made by the planner.
+The hub is the data centre dc-central; dc-west is a member that the kubeconfig's context
+kind-dc-west leads to; dc-east is registered and cannot be reached. The plan is a real one, made by
+the planner.
 """
 
 import json

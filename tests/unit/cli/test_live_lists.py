@@ -183,8 +183,8 @@ def test_top_wide_has_more(hub):
 
 def test_top_for_programs(hub):
     names = listed(hub.run("top", "-o", "name")).splitlines()
-    assert names == ["geotrainingjob.geotrain.io/gpt", "datacenter.geotrain.io/dc-central",
-                     "datacenter.geotrain.io/dc-east", "datacenter.geotrain.io/dc-west"]  # fmt: skip
+    centers = [f"datacenter.geotrain.io/{name}" for name in hubs.CENTERS]
+    assert names == ["geotrainingjob.geotrain.io/gpt", *centers]
     assert listed(hub.run("top", "pools", "-o", "name")) == "prefillpool.geotrain.io/llama\n"
     found = json.loads(listed(hub.run("top", "-o", "json")))
     assert found["jobs"][0]["gpuBusy"] == pytest.approx(0.386 * 1.899 / 2.4, abs=0.005)

@@ -1,4 +1,4 @@
-"""Tables at every width: no word is broken, nothing is lost, and nothing is wider than it may be."""
+"""Tables at every width: no word is broken or lost, and nothing is wider than it may be."""
 
 import pytest
 from hypothesis import given
