@@ -10,6 +10,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
         ("the same for fish", "geotrain completion fish | source"),
     ),
+    "doctor": (
+        ("the hub of the current context and its members", "geotrain doctor"),
+        ("also connect pods of all data centres", "geotrain doctor --hub-context hub --connect"),
+    ),
     "explain": (
         ("why a job is pending, here, and slow", "geotrain explain gpt -n team-a"),
         ("from the hub's objects alone", "geotrain explain gpt --no-members --no-replay"),
@@ -24,7 +28,12 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "geotrain explore -f examples/explore/dense-405b.yaml --budget 10s",
         ),
     ),
-    "join": (("register the hub itself", "geotrain join dc-central --hub-context hub --local"),),
+    "join": (
+        ("register another cluster", "geotrain join dc-west --hub-context hub --context west"),
+        ("register the hub itself", "geotrain join dc-central --hub-context hub --local"),
+        ("what it would write", "geotrain join dc-west --hub-context hub --context west -o yaml"),
+    ),
+    "leave": (("undo a join", "geotrain leave dc-west --hub-context hub"),),
     "links": (
         ("all links, and what is wrong with them", "geotrain links"),
         ("their names, for kubectl", "kubectl get $(geotrain links -o name) -o yaml"),

@@ -61,8 +61,8 @@ def _section(command: Any, path: str) -> Iterator[str]:
     wanted = " ".join(f"{_name(each)}{'…' * (each.nargs < 0)}" for each in given)
     yield f"## {path} {wanted}".rstrip()
     yield "\n\n".join(" ".join(part.split()) for part in command.help.split("\n\n"))
-    shown = [f"# {said}\n{example}" for said, example in EXAMPLES[path.partition(" ")[2]]]
-    yield "\n".join(("```", *shown, "```"))
+    examples = EXAMPLES[path.partition(" ")[2]]
+    yield "\n".join(("```", *(f"# {said}\n{example}" for said, example in examples), "```"))
     hints = params.hints(command)
     shown = [each for each in command.params if not getattr(each, "hidden", False)]
     rows = [_row(each, _kind(hints.get(each.name, bool))) for each in shown]

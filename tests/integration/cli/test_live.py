@@ -22,7 +22,7 @@ from geotrain.model.plan import Plan
 from support import hubs
 from support.controlplane import ControlPlane
 from support.hubs import JOB, NAMESPACE
-from support.kubelet import Kubelet, Log
+from support.log_kubelet import Kubelet, Log
 
 pytestmark = pytest.mark.controlplane
 
