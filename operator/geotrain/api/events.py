@@ -39,7 +39,6 @@ _WARNINGS = frozenset(
         Reason.NOT_SHAPED,
         Reason.NO_SIGNAL,
         Reason.NAMESPACE_NOT_ENABLED,
-        Reason.KERNEL_REFUSED,
         Reason.MAX_RESTARTS_EXCEEDED,
         Reason.DEADLINE_EXCEEDED,
         Reason.UNREACHABLE,

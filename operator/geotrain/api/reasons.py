@@ -139,7 +139,6 @@ class Reason(_Explained):
     NO_WINDOWS = "NoWindows", "The plan crosses no wide-area link"
     NOT_RUNNING = "NotRunning", "The gang does not run"
     NO_REPORT = "NoReport", "Some sidecar's status could not be read"
-    KERNEL_REFUSED = "KernelRefused", "The node's kernel lacks HTB, or the pod lacks NET_ADMIN"
 
     # Suspended
     SUSPENDED = "Suspended", "spec.suspend is true, and no pod is left"
@@ -148,7 +147,6 @@ class Reason(_Explained):
         "spec.suspend is true, and pods still end; links and GPUs are held until the last has gone",
     )
     RESUMED = "Resumed", "spec.suspend is false"
-    MANAGED_ELSEWHERE = "ManagedElsewhere", "spec.managedBy names another controller"
 
     # Complete, Failed
     ALL_RANKS_SUCCEEDED = "AllRanksSucceeded", "Every rank ended with success"

@@ -91,7 +91,7 @@ def _findings(facts: Facts) -> Iterator[Finding]:
     if job.spec.managed_by != MANAGER:
         yield Finding(
             Level.PROBLEM,
-            Reason.MANAGED_ELSEWHERE,
+            "ManagedElsewhere",
             f"spec.managedBy gives it to {job.spec.managed_by}, so geotrain leaves it alone",
         )
         return

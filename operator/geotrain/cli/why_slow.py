@@ -48,7 +48,6 @@ _WINDOW_ADVICE: Final[dict[str, str]] = {
     Reason.NOT_INTERCEPTED: "see geotrain logs JOB -c geotrain-sidecar --tail 20",
     Reason.NOT_SHAPED: "the node's kernel needs sch_htb; see geotrain logs JOB -c geotrain-sidecar"
     " --tail 20",
-    Reason.NOT_CARRIED: "leave out hostNetwork, or set network.enforcement: None",
     Reason.NO_REPORT: "the sidecar's /status could not be read: see geotrain logs JOB -c"
     " geotrain-sidecar --tail 20",
 }
