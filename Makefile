@@ -35,7 +35,7 @@ venv: $(VENV)/.stamp ## Make .venv from the lock file
 
 lock: ## Renew requirements.lock and requirements-dev.lock from pyproject.toml
 	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra fast -o requirements.lock pyproject.toml
-	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra dev --extra fast --extra optimal -o requirements-dev.lock pyproject.toml
+	$(PYTHON) -m piptools compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --extra dev --extra docs --extra fast --extra optimal -o requirements-dev.lock pyproject.toml
 	@# pip-compile drops this marker; elsewhere there is no wheel, and nothing else needs it
 	@sed -i "s/^\(atheris==[^ ]*\)/\1 ; sys_platform == 'linux' and platform_machine == 'x86_64'/" requirements-dev.lock
 
@@ -83,6 +83,9 @@ verify: venv ## Check that generated files are up to date
 	@$(PYTHON) -m geotrain.cli.chart_values --check
 	@$(PYTHON) -m geotrain.cli.pictures --check
 
+docs: venv ## Build the site from docs/ into build/site; a dead link is an error
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+
 crds: venv ## Write crds/, the chart's copies, docs/reference, docs/cli.md and the pictures of schedules from the code
 	@$(PYTHON) -m geotrain.api.crd
 	@$(PYTHON) -m geotrain.cli.reference
@@ -103,4 +106,4 @@ test: ## Run every test
 	@$(TESTBED) build
 	@$(MAKE) --no-print-directory SECONDS=5 figures fuzz integration e2e
 
-.PHONY: help preflight venv lock fmt lint types layers unit figures fuzz property integration e2e verify crds digests check test demo
+.PHONY: help preflight venv lock fmt lint types layers unit figures fuzz property integration e2e verify docs crds digests check test demo
