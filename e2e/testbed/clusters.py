@@ -69,7 +69,7 @@ def up(bed: Bed) -> None:
         names = ", ".join(dc.name for dc in missing)
         docker.ensure_network(NETWORK, bed.wan.mtu)
         with step(f"make the clusters {names}", "30 s for one, 75 s for three"):
-            each(missing, lambda dc: _create(dc, node_image))
+            _create_all(missing, node_image)
     with step("join their pod networks by the WAN, start policies and accelerators", "25 s"):
         _furnish(bed, python_image, images.policy(node_image))
     docker.favour()
@@ -131,6 +131,25 @@ def _answers(dc: DataCenter) -> bool:
         *("get", "--raw", "/readyz"),
         timeout=10,
     )
+
+
+def _create_all(wanted: list[DataCenter], node_image: str | None) -> None:
+    """Makes clusters side by side. On a machine that is too busy for that some may miss kubeadm's
+    deadlines: those are made once more, one after another.
+    """
+
+    def attempt(dc: DataCenter) -> str:
+        try:
+            _create(dc, node_image)
+        except TestbedError as error:
+            return str(error)
+        return ""
+
+    for dc, why in zip(wanted, each(wanted, attempt), strict=True):
+        if why:
+            said = why.strip().splitlines()[-1][:200]
+            console.print(f"[yellow]![/] {dc.name} is made once more, alone; it failed: {said}")
+            _create(dc, node_image)
 
 
 def _create(dc: DataCenter, node_image: str | None) -> None:
