@@ -125,13 +125,19 @@ class TestPriorities:
             Release(release.plane, "default", "second").install("member.priorities.training=9")
 
 
+NEWER = ("charts", "hooks", "admission.yaml")
+
+
 def older_chart(folder: Path) -> Path:
-    """The chart as it was: definitions in crds/, of an older version, and no hooks."""
+    """The chart as it was: definitions in crds/, of an older version; no hooks, fewer values."""
     chart = folder / "geotrain"
-    shutil.copytree(helm.CHART, chart, ignore=shutil.ignore_patterns("charts", "hooks"))
+    shutil.copytree(helm.CHART, chart, ignore=shutil.ignore_patterns(*NEWER))
     meta = yaml.safe_load((chart / "Chart.yaml").read_text())
     del meta["dependencies"]
     (chart / "Chart.yaml").write_text(yaml.safe_dump(meta))
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    del values["admission"], values["uninstall"], values["member"]["scheduler"]["priorityClassName"]
+    (chart / "values.yaml").write_text(yaml.safe_dump(values))
     (chart / "crds").mkdir()
     for name, definition in schemas.crds().items():
         old = json.loads(json.dumps(definition))
@@ -175,7 +181,10 @@ class TestDefinitions:
         assert "schedule" not in spec_fields(release.plane)
         release.plane.apply(*job())
         with Hooks(release.plane, helm.NAMESPACE) as hooks:
-            release.upgrade(*HUB, options=SOON)
+            release.upgrade(options=(*SOON, "--reuse-values"))
+        assert {"geotrain-pods", "geotrain-templates"} <= {
+            o["metadata"]["name"] for o in release.manifest()
+        }
         assert f"{JOBS_CRD}: is brought up to date" in hooks.said.popitem()[1]
         assert digests(release.plane) == OWN_DIGESTS
         assert "schedule" in spec_fields(release.plane)
