@@ -65,7 +65,7 @@ class TestRendering:
         objects = helm.render(*MEMBER)
         assert names(objects, "Deployment") == {"geotrain-scheduler"}
         assert names(objects, "PriorityClass") == {"geotrain-training", "geotrain-prefill"}
-        assert names(objects, "Secret") == {"geotrain-member-token"}
+        assert names(objects, "Secret") == set(), "tokens are made when a member joins"
 
     def test_prefill_is_below_all_and_never_preempts(self) -> None:
         prefill = one(helm.render(*MEMBER), "PriorityClass", "geotrain-prefill")
