@@ -44,12 +44,10 @@ EXEMPT: Final = {
         " it when a child with blockOwnerDeletion is made"
     ),
     ("geotrain-controller", "prefillpools/finalizers", "update"): "the same, for a pool's router",
-    ("geotrain-controller", "pods", "get"): (
-        "pods are followed; one is asked for only where somebody makes a namesake in the moment"
-        " between the last look and our own"
+    ("geotrain-member", "serviceaccounts/token", "create"): (
+        "at half of a token's life, which is hours; tests/integration/controller/test_tokens.py has"
+        " a token renewed"
     ),
-    ("geotrain-member", "pods", "get"): "the same, in a member",
-    ("geotrain-controller", "bandwidthschedules", "get"): "the same: they are followed too",
 }
 """Rights that tests need not see used, by role, resource and verb, with the reason."""
 

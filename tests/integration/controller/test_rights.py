@@ -26,7 +26,7 @@ from geotrain.roles.controller.children.policy import policy_name
 from geotrain.settings import Settings
 from support import helm, manifests, schemas
 from support.controlplane import ControlPlane
-from support.world import GPU, job, profile, secret
+from support.world import GPU, NETWORKS, job, profile, secret
 
 pytestmark = pytest.mark.controlplane
 
@@ -126,17 +126,22 @@ def clusters(control_plane_factory):
             plane.kubectl("wait", "crd", "--all", wait, "--timeout=30s")
         plane.apply(*helm.render_or_skip(*VALUES[name]))
     member = planes[MEMBER].service_account(SYSTEM, "geotrain-member")
-    far = manifests.data_center(MEMBER, gpuResource=GPU)
+    near, far = (_data_center(name) for name in (HUB, MEMBER))
     far["spec"]["cluster"] = {"kubeconfigSecretRef": {"namespace": SYSTEM, "name": MEMBER}}
     planes[HUB].apply(
         profile(),
         _prefill_profile(),
         secret(MEMBER, yaml.safe_dump(yaml.safe_load(member.read_text()))),
-        manifests.data_center(HUB, gpuResource=GPU),
+        near,
         far,
         manifests.wan_link(f"{HUB}-{MEMBER}", **{"from": HUB, "to": MEMBER}),
     )
     return Clusters(planes)
+
+
+def _data_center(name: str) -> Object:
+    network = {"podCIDRs": [NETWORKS[name]]}
+    return manifests.data_center(name, gpuResource=GPU, network=network)
 
 
 def _plane(factory, name: str) -> ControlPlane:
