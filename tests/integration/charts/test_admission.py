@@ -16,7 +16,8 @@ pytestmark = pytest.mark.controlplane
 SYSTEM = "geotrain-system"
 CASES = yaml.safe_load((Path(__file__).parents[2] / "data" / "pod_security_cases.yaml").read_text())
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-MAIN = {"name": "trainer", "image": "example.com/trainer"}
+GPU = {"resources": {"limits": {"nvidia.com/gpu": 1}}}
+MAIN = {"name": "trainer", "image": "example.com/trainer", **GPU}
 Object = dict[str, Any]
 
 
@@ -48,6 +49,7 @@ def template(case: Object, place: str) -> tuple[Object, str]:
     made: Object = {"spec": {"containers": [dict(MAIN)]}}
     if "pod" in case:
         made["spec"] |= case["pod"]
+        made["spec"]["containers"] = [{**GPU, **each} for each in made["spec"]["containers"]]
         return made, "spec.template.spec"
     if "metadata" in case:
         made["metadata"] = case["metadata"]
@@ -164,6 +166,7 @@ def test_a_template_as_large_as_they_come_is_within_the_budget(server: ControlPl
         kind: [{"name": name, **each} for name, each in made.items() if name[0] == kind[0]]
         for kind in ("containers", "initContainers")
     }
+    spec["containers"][0] |= GPU
     spec["volumes"] = [{"name": f"v{n}", "configMap": {"name": f"c{n}"}} for n in range(200)]
     spec["securityContext"] = {"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "1"}] * 20}
     assert refusal(server, job({"spec": spec})) == ""
