@@ -78,6 +78,9 @@ def test_a_token_is_replaced_and_nothing_else() -> None:
     assert tokens.in_kubeconfig(after) == Token("new")
     assert yaml.safe_load(after.replace("new", "old")) == yaml.safe_load(before)
     assert tokens.without(after) == tokens.without(before)
+    document = yaml.safe_load(before)
+    document["users"].insert(0, {"name": "other", "user": {"token": "theirs"}})
+    assert tokens.in_kubeconfig(yaml.safe_dump(document)) == Token("old")
     assert tokens.without(jwt.kubeconfig("x", "https://other")) != tokens.without(before)
 
 
