@@ -132,6 +132,14 @@ def test_the_kubeconfig_lets_the_controller_in_and_no_further(
     assert names == ["n0"]
 
 
+async def _create(document: dict[str, Any], manifest: dict[str, Any]) -> None:
+    cluster = HttpCluster(from_document(document))
+    try:
+        await cluster.create(PODS, manifest)
+    finally:
+        await cluster.close()
+
+
 async def _nodes_and_pods(document: dict[str, Any]) -> list[str]:
     cluster = HttpCluster(from_document(document))
     try:
@@ -352,7 +360,7 @@ def pod(name: str, **tags: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": tags},
+        "metadata": {"name": name, "namespace": "team-a", "labels": tags},
         "spec": {
             "nodeSelector": LABEL,
             "containers": [{"name": "c", "image": "x"}],
@@ -362,7 +370,7 @@ def pod(name: str, **tags: str) -> dict[str, Any]:
 
 
 def service(name: str, **tags: str) -> dict[str, Any]:
-    meta = {"name": name, "namespace": "default", "labels": tags}
+    meta = {"name": name, "namespace": "team-a", "labels": tags}
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -377,13 +385,13 @@ def test_leaving_removes_what_is_ours_and_nothing_else(
     joined()
     hub.apply(manifests.wan_link("one", **{"from": "dc-west", "to": "dc-east"}))
     ours = {"app.kubernetes.io/managed-by": "geotrain", "geotrain.io/job-uid": "1"}
-    member.apply(
-        pod("gpt-r0", **ours, **{"geotrain.io/job": "gpt"}),
-        service("gpt", **ours),
-        service("users"),
-    )
+    opted = {"name": "team-a", "labels": {"geotrain.io/enabled": "true"}}
+    member.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": opted})
+    member.apply(service("gpt", **ours), service("users"))
+    rank = pod("gpt-r0", **ours, **{"geotrain.io/job": "gpt"})
+    asyncio.run(_create(kubeconfig_in(hub), rank))  # nobody else may make such pods
     refused = leave_("dc-west")
-    assert "dc-west is used by default/gpt: suspend or delete them first" in str(refused.exception)
+    assert "dc-west is used by team-a/gpt: suspend or delete them first" in str(refused.exception)
     assert hub.get("dc", "dc-west")
 
     result = leave_("dc-west", "--force")
@@ -392,14 +400,14 @@ def test_leaving_removes_what_is_ours_and_nothing_else(
     assert "still naming it: WanLink one; kubectl delete wan one" in result.output
     hub.kubectl("delete", "wan", "one")
     assert hub.get("dc,secret,role,rolebinding", "-n", NAMESPACE)["items"] == []
-    left = member.get("pod,service,configmap", "-n", "default")["items"]
+    left = member.get("pod,service,configmap", "-n", "team-a")["items"]
     assert {each["metadata"]["name"] for each in left} <= {
         "users",
         "kubernetes",
         "kube-root-ca.crt",
     }
     assert not member.get("configmap", "-n", NAMESPACE, "-l", OURS)["items"]
-    member.kubectl("delete", "service", "users")
+    member.kubectl("delete", "service", "users", "-n", "team-a")
 
     again = leave_("dc-west")
     assert "there is no DataCenter dc-west; there is none" in str(again.exception)
