@@ -298,3 +298,14 @@ async def test_a_template_that_may_not_be_makes_no_workers(world):
         "spec.template.spec.hostIPC: goes beyond Pod Security baseline; leave it out"
     )
     assert workers(world) == []
+
+
+async def test_workers_of_one_data_centre_may_differ(world):
+    world.submit(pool(overrides=[{"dataCenter": "dc-east", "image": "east/worker:1"}]))
+    await world.settle(POOL)
+    images = {
+        w["spec"]["nodeSelector"][labels.DATA_CENTER]: w["spec"]["containers"][0]["image"]
+        for w in workers(world)
+    }
+    usual = "example.com/worker"
+    assert images == {"dc-east": "east/worker:1", "dc-central": usual, "dc-west": usual}

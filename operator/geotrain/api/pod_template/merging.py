@@ -1,4 +1,4 @@
-"""A job's template with the overrides of one data centre.
+"""The template of a job or pool with the overrides of one data centre.
 
 Lists are merged as Kubernetes itself merges them (strategic merge): variables, volumes, containers
 and pull secrets by name, mounts by path; an entry that is there is replaced whole and keeps its
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from geotrain.api.pod_template.faults import Part
-from geotrain.api.v1alpha1 import GeoTrainingJob
+from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
 
 Manifest = dict[str, Any]
 
@@ -17,10 +17,10 @@ _BY_NAME = ("volumes", "imagePullSecrets")
 _IN_CONTAINER = ("image", "resources", "env", "volumeMounts")
 
 
-def template_in(job: GeoTrainingJob, data_center: str) -> Manifest:
-    """The template of the job's pods in a data centre."""
-    template = job.spec.template.to_manifest()
-    for each in job.spec.overrides:
+def template_in(holder: GeoTrainingJob | PrefillPool, data_center: str) -> Manifest:
+    """The template of a job's or pool's pods in a data centre."""
+    template = holder.spec.template.to_manifest()
+    for each in holder.spec.overrides:
         if each.data_center == data_center:
             return merged(template, each.to_manifest())
     return template

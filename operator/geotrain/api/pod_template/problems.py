@@ -10,6 +10,7 @@ from geotrain.api.pod_template.gpus import gpu_fault
 from geotrain.api.pod_template.merging import merged, template_in
 from geotrain.api.pod_template.owned import Owned, of_job, of_pool, owned_faults
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool
+from geotrain.api.v1alpha1.overrides import TemplateOverride
 
 _KINDS: Final = {
     "env": "[EnvVar]",
@@ -25,12 +26,20 @@ def job_problems(job: GeoTrainingJob) -> list[str]:
     """What is wrong with a job's template and overrides, wherever it would run."""
     spec = job.spec
     owned = of_job(has_sidecar=spec.network.enforcement == "Sidecar")
-    template = spec.template.to_manifest()
+    return _problems(spec.template.to_manifest(), spec.overrides, owned)
+
+
+def pool_problems(pool: PrefillPool) -> list[str]:
+    """What is wrong with a pool's template and overrides."""
+    return _problems(pool.spec.template.to_manifest(), pool.spec.overrides, of_pool())
+
+
+def _problems(template: Part, overrides: Iterable[TemplateOverride], owned: Owned) -> list[str]:
     foreign, known = list(field_faults(template["spec"])), list(_rule_faults(template, owned))
     found = [each.below("spec.template.") for each in (*foreign, *known)]
     if foreign:  # what is no pod cannot be merged
         return _texts(found)
-    for index, override in enumerate(spec.overrides):
+    for index, override in enumerate(overrides):
         place, written = f"spec.overrides[{index}]", override.to_manifest()
         if wrong := list(_override_faults(template, written, place)):
             found += wrong
@@ -39,13 +48,6 @@ def job_problems(job: GeoTrainingJob) -> list[str]:
         both = _rule_faults(merged(template, written), owned)
         found += [each.below(prefix) for each in both if each not in known]
     return _texts(found)
-
-
-def pool_problems(pool: PrefillPool) -> list[str]:
-    """What is wrong with a pool's template."""
-    template = pool.spec.template.to_manifest()
-    faults = [*field_faults(template["spec"]), *_rule_faults(template, of_pool())]
-    return _texts(each.below("spec.template.") for each in faults)
 
 
 def center_problems(job: GeoTrainingJob, center: DataCenter) -> list[str]:

@@ -34,7 +34,6 @@ from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
 
 _AUTO: Final = "write a whole number of at least 1, or auto"
 _FIXED: Final = "stages are given with policy Fixed, and only then"
-_OVERRIDDEN_ONCE: Final = "a data centre may appear only once in overrides; put its fields together"
 _ONCE: Final = "a data centre may appear only once in stages: its stages must be consecutive"
 
 
@@ -296,12 +295,6 @@ class GeoTrainingJobSpec(SpecModel):
     """The pod of every rank."""
     overrides: Overrides = ()
     """What differs from the template in some data centres."""
-
-    @model_validator(mode="after")
-    def _overrides_each_once(self) -> Self:
-        if len({each.data_center for each in self.overrides}) < len(self.overrides):
-            raise ValueError(_OVERRIDDEN_ONCE)
-        return self
 
 
 class PlannedSegment(StatusModel):

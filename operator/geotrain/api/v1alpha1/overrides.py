@@ -1,8 +1,8 @@
-"""What differs in the pods of one data centre: spec.overrides of a GeoTrainingJob."""
+"""What differs in the pods of one data centre: spec.overrides of jobs and pools."""
 
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from geotrain.api.v1alpha1.fields import DataCenterName, OpenModel, SpecModel, rule
 from geotrain.api.v1alpha1.resource import ContainerResources
@@ -77,8 +77,7 @@ class ContainerOverride(_InContainer):
 class TemplateOverride(_InContainer):
     """What differs from the template in one data centre.
 
-    image, resources, env and volumeMounts are those of the template's first container, the one
-    that trains.
+    image, resources, env and volumeMounts are those of the template's first container.
     """
 
     data_center: DataCenterName
@@ -122,12 +121,19 @@ def _filled(written: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in written.items() if value}
 
 
+def _each_once(overrides: tuple[TemplateOverride, ...]) -> tuple[TemplateOverride, ...]:
+    if len({each.data_center for each in overrides}) < len(overrides):
+        raise ValueError("a data centre may appear only once in overrides; put its fields together")
+    return overrides
+
+
 Overrides = Annotated[
     tuple[TemplateOverride, ...],
     Field(
         max_length=64,
         json_schema_extra={**_KEYED, "x-kubernetes-list-map-keys": ["dataCenter"]},
     ),
+    AfterValidator(_each_once),  # after the length, which it would otherwise hide from the schema
 ]
 
 _LIMITS: Final = "has(c.resources) && has(c.resources.limits)"

@@ -18,6 +18,7 @@ from geotrain.api.v1alpha1.fields import (
     rule,
     rules,
 )
+from geotrain.api.v1alpha1.overrides import Overrides
 from geotrain.api.v1alpha1.resource import (
     AGE,
     Column,
@@ -139,6 +140,8 @@ class PrefillPoolSpec(SpecModel):
     """How many workers there are."""
     template: PodTemplate
     """The pod of every worker."""
+    overrides: Overrides = ()
+    """What differs from the template in some data centres."""
 
 
 class WorkerCount(StatusModel):

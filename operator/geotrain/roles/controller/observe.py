@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from geotrain.api import convert, labels
 from geotrain.api.namespaces import obstacle
@@ -168,7 +168,7 @@ class Observer:
             problem = self.members.problem(center.name)
             return Member(center, "", problem.message if problem else "it was not yet asked")
         mirror = site.mirror
-        namespace, template = holder.namespace, _template(holder, center.name)
+        namespace, template = holder.namespace, template_in(holder, center.name)
         fault = str(mirror.fault or "") or ("" if mirror.synced else "it has not answered yet")
         return Member(
             data_center=center,
@@ -282,13 +282,6 @@ async def _look_again(site: Site, resource: ApiResource, place: Place) -> Object
     else:
         site.mirror.note(resource, found)
     return found
-
-
-def _template(holder: Holder, data_center: str) -> dict[str, Any]:
-    """What the holder's pods are made from in a data centre."""
-    if isinstance(holder, GeoTrainingJob):
-        return template_in(holder, data_center)
-    return holder.spec.template.to_manifest()
 
 
 def _without(member: Member, uids: set[str]) -> Member:

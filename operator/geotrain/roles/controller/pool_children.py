@@ -9,6 +9,7 @@ from typing import Any, Final
 from geotrain.api import labels
 from geotrain.api.namespaces import without_token
 from geotrain.api.objects import CONFIG_MAPS, DEPLOYMENTS, NETWORK_POLICIES, PODS, SERVICES
+from geotrain.api.pod_template import template_in
 from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
 from geotrain.prefill.profile import PrefillProfile
 from geotrain.roles.controller.decision import HUB, Manifest
@@ -153,7 +154,7 @@ def worker_policy(parts: Parts, routers: Sequence[str]) -> Manifest:
 
 def worker(parts: Parts, job: GeoTrainingJob, slot: Slot) -> Manifest:
     """A worker's pod; its revision label changes with anything that the pod is made from."""
-    template = parts.pool.spec.template.to_manifest()
+    template = template_in(parts.pool, slot.data_center)
     spec: dict[str, Any] = without_token(copy.deepcopy(template["spec"]))
     spec["containers"][0] = _prefill_container(parts, job, slot, spec["containers"][0])
     spec |= {

@@ -218,6 +218,20 @@ def test_a_pools_template_is_checked_too():
     ]
 
 
+def test_a_pools_workers_may_differ_too():
+    made = manifests.prefill_pool(overrides=[east(image="east/worker:1")])
+    pool = PrefillPool.from_manifest(made)
+    assert template_in(pool, "dc-east")["spec"]["containers"][0]["image"] == "east/worker:1"
+    assert template_in(pool, "dc-west") == pool.spec.template.to_manifest()
+    assert pool_problems(pool) == []
+    made["spec"]["overrides"][0]["env"] = [{"name": "GEOTRAIN_GATE", "value": "a"}]
+    (problem,) = pool_problems(PrefillPool.from_manifest(made))
+    assert "(dc-east): spec.containers[0].env[0].name: geotrain sets GEOTRAIN_GATE" in problem
+    made["spec"]["overrides"] *= 2
+    with pytest.raises(InputError, match="only once in overrides"):
+        PrefillPool.from_manifest(made)
+
+
 class TestDataCentre:
     def center(self, **spec):
         return DataCenter.from_manifest(manifests.data_center("dc-east", **spec))
