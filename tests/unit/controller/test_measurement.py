@@ -61,7 +61,6 @@ async def test_the_status_is_not_written_more_often_than_needed(world):
     ("said", "reason"),
     [
         ("NoSignal: the trainer told no iteration", "NoSignal"),
-        ("KernelRefused: no HTB", "KernelRefused"),
         ("12 % were sent outside", "WindowsMissed"),
         ("", "WindowsMissed"),
         ("NotShaped: no NET_ADMIN", "NotShaped"),
