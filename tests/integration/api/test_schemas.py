@@ -65,6 +65,9 @@ REFUSED: list[schemas.Case] = [
     (DC, "spec.network", {"podRate": "fast"}, RATE),
     (DC, "spec.network", {"podRate": "0G"}, POSITIVE_RATE),
     (DC, "spec.network", {"latency": "20"}, DURATION),
+    (DC, "spec.network", {"podCIDRs": ["10.0.0.0/8", "10.1.0.0/16"]}, "the networks overlap: one"),
+    (DC, "spec.network", {"podCIDRs": ["10.1.2.3/16"]}, "write a network like 10.1.0.0/16"),
+    (DC, "spec.network", {"podCIDRs": ["ten"]}, "write a network like 10.1.0.0/16"),
     (DC, "spec.colour", "blue", 'unknown field "spec.colour"'),
     # WanLink
     (WAN, "spec.to", "dc-west", "from and to must be two different data centres"),
