@@ -66,8 +66,7 @@ def _section(command: Any, path: str) -> Iterator[str]:
     hints = params.hints(command)
     shown = [each for each in command.params if not getattr(each, "hidden", False)]
     rows = [_row(each, _kind(hints.get(each.name, bool))) for each in shown]
-    if rows:
-        yield "\n".join(("| option | takes | default | what it does |", "|---|---|---|---|", *rows))
+    yield "\n".join(("| option | takes | default | what it does |", "|---|---|---|---|", *rows))
 
 
 def _row(each: Any, kind: str) -> str:

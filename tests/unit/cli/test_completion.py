@@ -41,7 +41,7 @@ def values(*words):
         (["links", "--hel"], ["--help"]),
         (["explain", ""], ["gpt"]),
         (["explain", "-n", "team-b", ""], []),
-        (["explain", "-n", ""], ["team-a", "team-b"]),
+        (["explain", "-n", "te"], ["team-a", "team-b"]),
         (["explain", "--context", "h"], ["hub"]),
         (["explain", "gpt", ""], []),
         (["logs", "--tail", "5", "-f", "g"], ["gpt"]),

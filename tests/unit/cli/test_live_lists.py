@@ -9,7 +9,7 @@ import yaml
 from geotrain.api.objects import DATA_CENTERS
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool, WanLink
 from geotrain.cli import answer, links, top
-from geotrain.errors import Forbidden, InputError
+from geotrain.errors import Forbidden, InputError, NotFound
 from support import hubs
 from support.manifests import prefill_pool, with_field
 
@@ -307,6 +307,17 @@ def test_all_namespaces_find_a_job_or_ask_which(hub):
 def test_whoever_may_only_see_a_namespace_is_answered_from_it(hub):
     hub.fail_next("list", Forbidden("not all"))
     assert str(hub.run("explain", "gtp").exception).endswith("did you mean gpt?")
+
+
+def test_whoever_may_see_no_jobs_at_all_is_offered_none(hub):
+    hub.fail_next("list", Forbidden("not all"), times=2)
+    assert str(hub.run("explain", "gtp").exception).endswith("'gtp' in namespace team-a")
+
+
+def test_a_cluster_without_geotrain_is_no_hub(hub):
+    hub.fail_next("list", NotFound("404"))
+    said = str(hub.run("links").exception)
+    assert said == "context hub: geotrain is not installed there, or it is no hub"
 
 
 def test_a_hub_without_jobs_has_none_to_offer(live):

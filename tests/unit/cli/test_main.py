@@ -122,6 +122,7 @@ def test_help_and_planning_import_no_client_of_kubernetes():
         (["links", "--context", "x"], 2, "there is no context 'x' in your kubeconfig"),
         (["links", "--kubeconfig", "none"], 2, "--kubeconfig: there is no file none"),
         (["explain", "gpt", "-n", "a", "-A"], 2, "give either -n or -A"),
+        (["explain", "gpt", "-n", ""], 2, "-n: name a namespace, or give -A for all"),
         (["logs", "gpt", "-f", "-p"], 2, "give either --follow or --previous"),
         (["logs", "gpt", "--rank", "x"], 2, "--rank 'x' is no rank"),
         (["logs", "gpt", "--since", "x"], 2, "--since: 'x' is not a duration"),
@@ -179,6 +180,40 @@ def test_interrupts_anywhere_are_quiet(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main.main(["plan"])
     assert ended.value.code == exits.INTERRUPTED
+
+
+class Closed(io.StringIO):
+    """Standard output that nobody reads any more; ``kept`` says what goes without a word."""
+
+    reconfigure = None
+
+    def __init__(self, kept=()):
+        super().__init__()
+        self.kept = kept
+
+    def write(self, text):
+        return len(text) if "write" in self.kept else self.fail()
+
+    def flush(self):
+        return None if "flush" in self.kept else self.fail()
+
+    def fail(self):
+        raise BrokenPipeError
+
+    def fileno(self):
+        return self.number
+
+
+@pytest.mark.parametrize("kept", [(), ("write",), ("flush",)])
+@pytest.mark.parametrize("arguments", [["--help"], ["version", "--client"], ["__complete", ""]])
+def test_a_pipe_may_close_at_any_moment(arguments, kept, monkeypatch, tmp_path):
+    with (tmp_path / "out").open("w") as stand_in:
+        closed = Closed(kept)
+        closed.number = stand_in.fileno()
+        monkeypatch.setattr(sys, "stdout", closed)
+        with pytest.raises(SystemExit) as ended:
+            main.main(arguments)
+    assert ended.value.code == exits.BROKEN_PIPE
 
 
 def test_the_completion_of_a_word_goes_past_typer(capsys):
