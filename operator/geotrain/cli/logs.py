@@ -168,6 +168,8 @@ async def _logs(
                 reader.fail(sentence)
             if not found.found:
                 raise typer.Exit(exits.FAULT)
+            if not _sources(found, chosen) and any(each.pods for each in found.found.values()):
+                raise InputError(_nothing(found, chosen))
             if chosen.follow:
                 await _Following(session, found, chosen, reader).run()
             else:
@@ -191,7 +193,7 @@ async def _once(found: Members, chosen: Chosen, reader: Reader) -> None:
 
 
 def _sources(found: Members, chosen: Chosen) -> dict[Source, HttpCluster]:
-    """The logs that are wanted, by rank. Raises InputError where there are none of them."""
+    """The logs that are wanted, by rank. Raises InputError where they are too many."""
     pods = [(each, pod) for each in found.found.values() for pod in each.pods]
     listed: dict[Source, HttpCluster] = {}
     for member, pod in pods:
@@ -203,8 +205,6 @@ def _sources(found: Members, chosen: Chosen) -> dict[Source, HttpCluster]:
             f"{len(listed)} logs are more than --max-log-requests {chosen.most}; choose some"
             " with --rank"
         )
-    if pods and not listed:
-        raise InputError(_nothing(found, chosen))
     return dict(sorted(listed.items(), key=lambda item: item[0].rank))
 
 

@@ -251,7 +251,10 @@ def test_members_are_found_by_address_by_option_and_by_the_hubs_secret(gang: Wor
     assert "give --member-context dc-west=CONTEXT" in missed.stderr
     assert missed.stdout.count("dc-central") == 12
     _give_secret(gang)
-    assert gang.run(*chosen, config=alone).stdout == wanted
+    try:
+        assert gang.run(*chosen, config=alone).stdout == wanted
+    finally:
+        gang.hub.kubectl("delete", "secret", "x", "-n", "geotrain-system")
 
 
 def _give_secret(world: World) -> None:
@@ -289,7 +292,7 @@ class Follower:
 
 
 def test_following_goes_through_cuts_and_restarts_and_loses_nothing(gang: World) -> None:
-    log = gang.start(4)
+    log = again = gang.start(4)
     log.cuts = 1
     log.write("2026-01-01T00:00:01.1Z", "first")
     follower = Follower(gang, "--rank", "4")
