@@ -161,6 +161,17 @@ def test_a_manifest_is_one_that_we_take(manifest):
     kind.from_manifest(manifest)
 
 
+def test_what_the_page_on_planning_shows_can_be_planned(tmp_path):
+    page = "docs/plan-without-a-cluster.md"
+    topology, job = (b.text for b in BLOCKS if (b.page, b.language) == (page, "yaml"))
+    (tmp_path / "topology.yaml").write_text(topology)
+    (tmp_path / "job.yaml").write_text(job)
+    files = ["-f", str(tmp_path / "job.yaml"), "--topology", str(tmp_path / "topology.yaml")]
+    done = CliRunner().invoke(app, ["plan", *files, "-o", "json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["placement"]
+
+
 EXAMPLES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "examples").rglob("*.yaml"))
 IN_COMMENTS = re.compile(r"^# (?:\.venv/bin/)?geotrain ((?:plan|explore)\b.* examples/.*)$", re.M)
 
