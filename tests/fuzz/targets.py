@@ -71,7 +71,7 @@ def order(data: bytes) -> None:
 def planned(data: bytes) -> None:
     """Manifests of a job, its profile and data centres: read, and planned where that is quick."""
     with _file(data) as path:
-        found = problem.read([path], None, None, None, None)
+        found = problem.read(problem.Given([path]), None, None)
     job = found.workload
     tried = candidates(found.topology, job)
     assert tried.placements or tried.reasons or tried.rejected

@@ -154,7 +154,7 @@ def test_tables_of_commands_without_a_cluster_fit(name, live, monkeypatch):
 
 
 def test_a_wide_terminal_is_used():
-    blocks = explored("dense")
+    blocks = explored("moe")
     assert len(list(lines(blocks, 200))) < len(list(lines(blocks, 80)))
 
 
