@@ -9,6 +9,12 @@ from geotrain.cli.main import app
 from support.fakes import FakeCluster
 
 
+@pytest.fixture(autouse=True)
+def any_width(monkeypatch):
+    """Tests that run side by side are told a width of the terminal that they don't have."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def live(monkeypatch, tmp_path):
     """The hub; ``live.run(*arguments)`` runs a command with it behind the current context."""
