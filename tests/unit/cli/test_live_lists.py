@@ -192,6 +192,7 @@ def test_top_for_programs(hub):
     assert found["pools"][0]["name"] == "llama"
     assert found["dataCenters"][0]["usedGpus"] is None
     assert json.loads(listed(hub.run("top", "dc", "-o", "json"))).keys() == {"dataCenters"}
+    assert "dataCenters" not in json.loads(listed(hub.run("top", "jobs", "-o", "json")))
 
 
 def test_an_empty_hub_has_nothing_to_show(live):

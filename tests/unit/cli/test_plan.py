@@ -153,6 +153,14 @@ def test_the_grid_has_a_row_a_stage():
     assert "dc-east 0    a" in result.stdout
 
 
+def test_a_folder_that_may_not_be_listed_is_named(monkeypatch, tmp_path):
+    def refuse(folder):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)  # root may list every folder
+    assert f"{tmp_path} cannot be read: Permission denied" in fault("plan", "-f", tmp_path)
+
+
 def test_a_folder_is_read_whole_and_several_jobs_need_a_name(tmp_path):
     shutil.copy(DATA / "job.yaml", tmp_path / "a.yaml")
     shutil.copy(DATA / "topology.yaml", tmp_path / "b.yml")

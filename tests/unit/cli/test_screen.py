@@ -128,3 +128,9 @@ def test_a_terminal_counts_the_seconds_and_is_wiped(plain_environment, monkeypat
         time.sleep(0.5)
     assert "planning, 0 s" in stream.getvalue()
     assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_an_empty_line_has_no_style(plain_environment):
+    stream = Terminal()
+    screen.emit([Line("", Style.TITLE), Line("plain")], stream)
+    assert stream.getvalue() == "\nplain\n"

@@ -3,10 +3,13 @@
 import pytest
 
 from geotrain.api.reasons import Reason
+from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.errors import Forbidden, Invalid
-from geotrain.roles.controller import refusals
+from geotrain.roles.controller import reconcile, refusals
+from geotrain.roles.controller.observed import Observed
 from geotrain.roles.controller.pools import refused
 from support.pools import NOW, World
+from support.world import job
 
 SIDECAR = (
     'pods "gpt-r3" is forbidden: violates PodSecurity "baseline:latest": non-default capabilities'
@@ -78,3 +81,12 @@ def test_a_pool_without_a_job_can_be_refused_too():
     world.carry_out(refused(world.observed(), Invalid("no"), NOW))
     found = world.pool.status.condition("Serving")
     assert (found.reason, found.message) == ("MemberRefused", "no")
+
+
+def test_a_job_without_a_plan_can_be_refused_too():
+    manifest = job()
+    manifest["metadata"] |= {"uid": "1", "resourceVersion": "1", "generation": 1}
+    seen = Observed(GeoTrainingJob.from_manifest(manifest))
+    decision = reconcile.refused(seen, Invalid("no"), NOW)
+    (found,) = (c for c in decision.status["conditions"] if c["type"] == "Reserved")
+    assert (found["reason"], found["message"]) == ("MemberRefused", "no")
