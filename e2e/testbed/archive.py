@@ -43,6 +43,13 @@ def repack(saved: Path, target: Path, present: Collection[str]) -> None:
         _add(out, "oci-layout", _encode({"imageLayoutVersion": "1.0.0"}))
 
 
+def reference(tag: str) -> str:
+    """An image's name as containerd writes it, with the registry that docker leaves out."""
+    registry, slash, _ = tag.partition("/")
+    named = bool(slash) and ("." in registry or ":" in registry or registry == "localhost")
+    return tag if named else f"{LIBRARY}{tag}"
+
+
 def _describe(
     out: tarfile.TarFile, tags: list[str], config: bytes, layers: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -59,7 +66,7 @@ def _describe(
         _add(out, _blob(_digest(content)), content)
     return [
         _descriptor(MANIFEST_TYPE, manifest)
-        | {"annotations": {"io.containerd.image.name": f"{LIBRARY}{tag}"}}
+        | {"annotations": {"io.containerd.image.name": reference(tag)}}
         for tag in tags
     ]
 

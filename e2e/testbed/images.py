@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.testbed import docker, places, programs
-from e2e.testbed.archive import repack
+from e2e.testbed.archive import reference, repack
 from e2e.testbed.config import Bed
 from e2e.testbed.shell import TestbedError, each, run, step
 
@@ -314,11 +314,7 @@ def _blobs(node_name: str) -> set[str]:
 def _lacking(node_name: str, wanted: dict[str, str | None]) -> list[str]:
     listed = json.loads(run("docker", "exec", node_name, "crictl", "images", "-o", "json"))
     tags = {tag: image["id"] for image in listed["images"] for tag in image["repoTags"]}
-    return [
-        name
-        for name, identity in wanted.items()
-        if tags.get(f"docker.io/library/{name}") != identity
-    ]
+    return [name for name, identity in wanted.items() if tags.get(reference(name)) != identity]
 
 
 def _import(node_name: str, archive: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.testbed.archive import repack
+from e2e.testbed.archive import reference, repack
 
 BASE, CODE = b"a base layer", b"a layer of code"
 
@@ -85,3 +85,16 @@ def test_present_layers_are_named_but_left_out(saved: Path, tmp_path: Path) -> N
         "digest": digest(BASE),
         "size": len(BASE),
     }
+
+
+@pytest.mark.parametrize(
+    ("tag", "full"),
+    [
+        ("geotrain:dev", "docker.io/library/geotrain:dev"),
+        ("registry.example.com/team/geotrain:1", "registry.example.com/team/geotrain:1"),
+        ("localhost/geotrain:1", "localhost/geotrain:1"),
+        ("host:5000/geotrain:1", "host:5000/geotrain:1"),
+    ],
+)
+def test_an_image_keeps_the_registry_of_its_name(tag: str, full: str) -> None:
+    assert reference(tag) == full
