@@ -33,9 +33,9 @@ def test_every_right_is_used_and_none_is_missing(
         pytest.skip(f"all of e2e uses every right; not run now: {', '.join(sorted(left))}")
     since = min([BEFORE, *map(_made, hub().list("pods", SYSTEM))])
     logs = {dc.name: _log(dc.node, since) for dc in geotrain.data_centers}
-    assert [said for log in logs.values() for said in rights.refused(log)] == []
-    used = {right for log in logs.values() for right in rights.used(log)}
     granted = {right for name in logs for right in _granted(name)}
+    assert [said for log in logs.values() for said in rights.refused(log, granted)] == []
+    used = {right for log in logs.values() for right in rights.used(log)}
     assert rights.unused(granted, used) == []
     assert rights.stale_exemptions(granted) == []
 

@@ -132,10 +132,8 @@ def used(log: Iterable[Object]) -> set[Right]:
         role = _allowing(event)
         if role is None:
             continue
-        place = event["objectRef"]
-        resource = "/".join(filter(None, (place["resource"], place.get("subresource"))))
-        group = place.get("apiGroup", "")
-        found.add(Right(role, group, resource, event["verb"]))
+        group, resource, verb = _asked(event)
+        found.add(Right(role, group, resource, verb))
         # An apply that makes the object was also asked whether it may create.
         if event["verb"] == "patch" and (event.get("responseStatus") or {}).get("code") == 201:
             found.add(Right(role, group, resource, "create"))
@@ -153,18 +151,30 @@ def _allowing(event: Object) -> Role | None:
     return Role(kind.strip(), namespace, name)
 
 
-def refused(log: Iterable[Object]) -> list[str]:
-    """Calls that no role allowed: rights that are missing. Sentences, each once."""
+def refused(log: Iterable[Object], grants: Iterable[Right] = ()) -> list[str]:
+    """Calls that no role allowed: rights that are missing. Sentences, each once.
+
+    One of ``grants`` was refused in the moment in which Helm had taken its role away, or not yet
+    made it, and is not missing.
+    """
+    there = {(right.group, right.resource, right.verb) for right in grants}
     sentences = {
-        f"{event['user']['username']} may not {event['verb']} "
-        + "/".join(
-            filter(None, (event["objectRef"]["resource"], event["objectRef"].get("subresource")))
-        )
-        + f" in namespace {event['objectRef'].get('namespace', '-')}"
+        f"{event['user']['username']} may not {event['verb']} {_resource(event['objectRef'])}"
+        f" in namespace {event['objectRef'].get('namespace', '-')}"
         for event in log
         if (event.get("annotations") or {}).get("authorization.k8s.io/decision") == "forbid"
+        and _asked(event) not in there
     }
     return sorted(sentences)
+
+
+def _asked(event: Object) -> tuple[str, str, str]:
+    place = event["objectRef"]
+    return place.get("apiGroup", ""), _resource(place), event["verb"]
+
+
+def _resource(place: Object) -> str:
+    return "/".join(filter(None, (place["resource"], place.get("subresource"))))
 
 
 def unused(grants: Iterable[Right], uses: Iterable[Right]) -> list[str]:

@@ -127,6 +127,8 @@ def test_a_refused_call_is_told_once_with_who_and_what():
     log.append(event("list", "nodes", namespace=""))
     who = "system:serviceaccount:geotrain-system:geotrain-controller"
     assert rights.refused(log) == [f"{who} may not create pods/exec in namespace a"]
+    granted = [Right(CONTROLLER, "", "pods/exec", "create")]
+    assert rights.refused(log, granted) == [], "its role was gone for a moment"
 
 
 def test_a_log_is_read_past_lines_that_were_cut_and_calls_of_no_object():
