@@ -240,6 +240,8 @@ class TestDefinitions:
 
 def job(name: str = "gpt", **changes: Any) -> list[dict[str, Any]]:
     """A suspended job and its namespace, as a person applies them."""
+    resources = {"limits": {"nvidia.com/gpu": 1}}
+    trainer = {"name": "trainer", "image": "none", "resources": resources}
     manifest: dict[str, Any] = {
         "apiVersion": "geotrain.io/v1alpha1",
         "kind": "GeoTrainingJob",
@@ -249,7 +251,7 @@ def job(name: str = "gpt", **changes: Any) -> list[dict[str, Any]]:
             "profileRef": {"name": "layers"},
             "parallelism": {"data": 1, "pipeline": 2},
             "batch": {"global": 2, "micro": 1},
-            "template": {"spec": {"containers": [{"name": "trainer", "image": "none"}]}},
+            "template": {"spec": {"containers": [trainer]}},
         },
     }
     manifest["spec"] |= changes
