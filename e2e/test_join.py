@@ -58,18 +58,22 @@ def test_pods_of_all_data_centers_connect_both_ways(geotrain: Bed) -> None:
 
 @contextmanager
 def blocked(bed: Bed, source: str, target: str) -> Iterator[None]:
-    """No connection may be opened from pods of one data centre to those of another."""
+    """No connection may be opened from pods of one data centre to those of another.
+
+    By the table mangle: in filter, kube-router puts its own rules, which accept, before others.
+    """
     nodes = {dc.name: dc.node for dc in bed.data_centers}
     cidrs = {name: center(name)["status"]["podCIDRs"] for name in (source, target)}  # type: ignore[index]
     rule = (
         "FORWARD", "-s", ",".join(cidrs[source]), "-d", ",".join(cidrs[target]),
         "-p", "tcp", "--syn", "-j", "DROP",
     )  # fmt: skip
-    shell("docker", "exec", nodes[source], "iptables", "-I", *rule)
+    mangle = ("docker", "exec", nodes[source], "iptables", "-t", "mangle")
+    shell(*mangle, "-I", *rule)
     try:
         yield
     finally:
-        shell("docker", "exec", nodes[source], "iptables", "-D", *rule)
+        shell(*mangle, "-D", *rule)
 
 
 def test_a_way_that_is_blocked_is_named_and_the_other_is_not(geotrain: Bed) -> None:
