@@ -9,7 +9,7 @@ import pytest
 from e2e import jobs
 from e2e.demo.training import manifest, with_iterations
 from e2e.jobs import EVERYWHERE, Job
-from e2e.lab import run
+from e2e.lab import hub, run, wait_for
 from e2e.testbed import images
 
 pytestmark = pytest.mark.e2e
@@ -35,7 +35,8 @@ def test_the_loss_is_that_of_a_single_process(namespace: str) -> None:
     status = job.resource()["status"]
     assert status["phase"] == "Complete"
     assert status["observed"].get("restarts", 0) == 0
-    job.delete()
+    job.patch(ttlAfterFinished="1s")  # it has finished longer ago: the controller deletes it
+    wait_for("end of the job", lambda: hub().get("gtj", job.name, namespace) is None)
     jobs.await_nothing_left(namespace)
 
 

@@ -44,6 +44,10 @@ EXEMPT: Final = {
         " it when a child with blockOwnerDeletion is made"
     ),
     ("geotrain-controller", "prefillpools/finalizers", "update"): "the same, for a pool's router",
+    ("geotrain-controller", "deployments", "patch"): (
+        "when somebody edits a pool's router; tests/integration/controller/test_rights.py has one"
+        " put right"
+    ),
     ("geotrain-member", "serviceaccounts/token", "create"): (
         "at half of a token's life, which is hours; tests/integration/controller/test_tokens.py has"
         " a token renewed"
