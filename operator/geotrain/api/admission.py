@@ -20,33 +20,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from geotrain.api import labels
-
-CAPABILITIES: Final = (
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
-    "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
-)  # fmt: skip
-SYSCTLS: Final = (
-    "kernel.shm_rmid_forced",
-    "net.ipv4.ip_local_port_range",
-    "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.ping_group_range",
-    "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes",
-    "net.ipv4.tcp_keepalive_time",
-    "net.ipv4.tcp_notsent_lowat",
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_slow_start_after_idle",
-    "net.ipv4.tcp_syncookies",
-    "net.ipv4.tcp_wmem",
+from geotrain.api.pod_template.baseline import (
+    APPARMOR_ANNOTATION,
+    CAPABILITIES,
+    PROBES,
+    SELINUX_TYPES,
+    SYSCTLS,
 )
-SELINUX_TYPES: Final = ("container_t", "container_init_t", "container_kvm_t", "container_engine_t")
-PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
 HOOKS: Final = ("lifecycle.postStart", "lifecycle.preStop")
 CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
-_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _ON_NODE: Final = (
     f"x.hostPath.path == '{labels.NODE_DIRECTORY}' && (!has(x.hostPath.type) ||"
     " x.hostPath.type in [dyn(''), dyn('Directory'), dyn('DirectoryOrCreate'), dyn(null)])"
@@ -235,7 +219,7 @@ def _annotations() -> str:
     """AppArmor by annotations, of the template and of overrides."""
     right = "set runtime/default or localhost/PROFILE, or leave it out"
     profile = "v in ['', 'runtime/default'] || v.startsWith('localhost/')"
-    bad = f"k.startsWith('{_APPARMOR}') && !({profile})"
+    bad = f"k.startsWith('{APPARMOR_ANNOTATION}') && !({profile})"
     template = "object.spec.template"
     held = f"has({template}.metadata) && has({template}.metadata.annotations)"
     overrides = (

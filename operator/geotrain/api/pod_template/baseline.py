@@ -12,37 +12,31 @@ from typing import Final
 from geotrain.api import labels
 from geotrain.api.pod_template.faults import Fault, Part, containers, entries, part, texts
 
-_CAPABILITIES: Final = frozenset(
-    {
-        "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
-        "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
-    }
+CAPABILITIES: Final = (
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
+    "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 )  # fmt: skip
-_SYSCTLS: Final = frozenset(
-    {
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.ip_local_reserved_ports",
-        "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.tcp_fin_timeout",
-        "net.ipv4.tcp_keepalive_intvl",
-        "net.ipv4.tcp_keepalive_probes",
-        "net.ipv4.tcp_keepalive_time",
-        "net.ipv4.tcp_notsent_lowat",
-        "net.ipv4.tcp_rmem",
-        "net.ipv4.tcp_slow_start_after_idle",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.tcp_wmem",
-    }
+SYSCTLS: Final = (
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_notsent_lowat",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
 )
-_SELINUX_TYPES: Final = frozenset(
-    {"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"}
-)
-_APPARMOR_ANNOTATION: Final = "container.apparmor.security.beta.kubernetes.io/"
+SELINUX_TYPES: Final = ("container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+APPARMOR_ANNOTATION: Final = "container.apparmor.security.beta.kubernetes.io/"
 _PROFILE_TYPES: Final = ("RuntimeDefault", "Localhost")
 _HOST_PATH_TYPES: Final = (None, "", "Directory", "DirectoryOrCreate")
-_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def baseline_faults(template: Part) -> Iterator[Fault]:
@@ -56,7 +50,7 @@ def baseline_faults(template: Part) -> Iterator[Fault]:
         yield from _profiles(container, f"spec.{path}")
         yield from _container(container, f"spec.{path}", spec.get("hostUsers") is False)
     for name, value in part(template, "metadata", "annotations").items():
-        if str(name).startswith(_APPARMOR_ANNOTATION) and not _is_profile(str(value)):
+        if str(name).startswith(APPARMOR_ANNOTATION) and not _is_profile(str(value)):
             where = f"metadata.annotations[{name}]"
             yield _beyond(where, "write runtime/default or localhost/NAME")
 
@@ -78,8 +72,8 @@ def _namespaces(spec: Part) -> Iterator[Fault]:
 def _sysctls(spec: Part) -> Iterator[Fault]:
     security = part(spec, "securityContext")
     for path, sysctl in entries(security, "sysctls", "spec.securityContext."):
-        if sysctl.get("name") not in _SYSCTLS:
-            yield _beyond(f"{path}.name", f"only the safe ones: {', '.join(sorted(_SYSCTLS))}")
+        if sysctl.get("name") not in SYSCTLS:
+            yield _beyond(f"{path}.name", f"only the safe ones: {', '.join(sorted(SYSCTLS))}")
 
 
 def _host_paths(spec: Part) -> Iterator[Fault]:
@@ -102,8 +96,8 @@ def _profiles(holder: Part, path: str) -> Iterator[Fault]:
         if part(security, profile).get("type") not in _PROFILE_TYPES:
             yield _beyond(f"{path}.{profile}.type", f"write {' or '.join(_PROFILE_TYPES)}")
     selinux = part(security, "seLinuxOptions")
-    if (selinux.get("type") or "") not in _SELINUX_TYPES:
-        right = f"write one of {', '.join(sorted(_SELINUX_TYPES - {''}))}"
+    if (selinux.get("type") or "") not in ("", *SELINUX_TYPES):
+        right = f"write one of {', '.join(sorted(SELINUX_TYPES))}"
         yield _beyond(f"{path}.seLinuxOptions.type", right)
     for field in ("user", "role"):
         if selinux.get(field):
@@ -120,8 +114,8 @@ def _container(container: Part, path: str, has_own_users: bool) -> Iterator[Faul
         right = "write Default, or give the pod its own users (hostUsers: false)"
         yield _beyond(f"{path}.securityContext.procMount", right)
     added = texts(part(security, "capabilities"), "add")
-    if extra := [name for name in added if name not in _CAPABILITIES]:
-        right = f"{', '.join(extra)} may not be added, only {', '.join(sorted(_CAPABILITIES))}"
+    if extra := [name for name in added if name not in CAPABILITIES]:
+        right = f"{', '.join(extra)} may not be added, only {', '.join(sorted(CAPABILITIES))}"
         yield _beyond(f"{path}.securityContext.capabilities.add", right)
     for where, port in entries(container, "ports", f"{path}."):
         if port.get("hostPort"):
@@ -131,7 +125,7 @@ def _container(container: Part, path: str, has_own_users: bool) -> Iterator[Faul
 
 def _hosts(container: Part, path: str) -> Iterator[Fault]:
     """A probe or hook with a host of its own makes the kubelet knock at doors that are not ours."""
-    handlers = [(name, part(container, name)) for name in _PROBES]
+    handlers = [(name, part(container, name)) for name in PROBES]
     handlers += [
         (f"lifecycle.{name}", part(container, "lifecycle", name))
         for name in ("postStart", "preStop")
