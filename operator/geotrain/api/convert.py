@@ -3,13 +3,12 @@
 Reading raises InputError with the field's path and what would be right. Nothing here does I/O.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from geotrain.api import estimate
+from geotrain.api import documents, estimate
 from geotrain.api.profiles import FASTEST, LayerDocument, PrefillDocument, ProfileDocument
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool, WanLink
 from geotrain.api.v1alpha1.resource import explain
@@ -46,10 +45,7 @@ on IPv4, 20 on TCP and 12 on its timestamps (RFC 791, 9293, 7323)."""
 
 def document(text: str, what: str) -> Mapping[str, Any]:
     """Read a JSON object. ``what`` names it in the InputError, for example the ConfigMap's key."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{what} is not JSON: {error}") from error
+    content = documents.json_document(text, what)
     if not isinstance(content, dict):
         raise InputError(f"{what} must be a JSON object, not {type(content).__name__}")
     return content
@@ -58,9 +54,9 @@ def document(text: str, what: str) -> Mapping[str, Any]:
 def profile(content: Mapping[str, Any]) -> Profile:
     """Read a training profile (profile.json). Raises InputError that names every wrong field."""
     try:
-        read = ProfileDocument.model_validate(dict(content))
+        read = ProfileDocument.model_validate(dict(content), by_alias=True, by_name=False)
     except ValidationError as error:
-        raise InputError(f"the profile is wrong: {explain(error)}") from error
+        raise InputError(f"the profile is wrong: {explain(error, ProfileDocument)}") from error
     return Profile(
         layers=tuple(costs for each in read.layers for costs in [_costs(each)] * each.count),
         boundary=read.boundary_bytes,
@@ -93,11 +89,12 @@ def measured_profile(content: Mapping[str, Any], job: GeoTrainingJob) -> Profile
 def prefill_profile(content: Mapping[str, Any]) -> PrefillProfile:
     """Read a prefill profile (prefill.json). Raises InputError that names every wrong field."""
     try:
-        read = PrefillDocument.model_validate(dict(content))
+        read = PrefillDocument.model_validate(dict(content), by_alias=True, by_name=False)
         points = tuple(LayerTime(p.tokens, p.time) for p in read.layer_times)
         return PrefillProfile(read.layers, points, read.longest_kernel)
     except ValidationError as error:
-        raise InputError(f"the prefill profile is wrong: {explain(error)}") from error
+        said = explain(error, PrefillDocument)
+        raise InputError(f"the prefill profile is wrong: {said}") from error
     except ValueError as error:
         raise InputError(f"the prefill profile is wrong: {error}") from error
 

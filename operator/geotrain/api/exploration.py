@@ -217,10 +217,12 @@ class ExplorationDocument(SpecModel):
 def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
     """Read a document. Raises InputError that names every wrong field."""
     try:
-        read = ExplorationDocument.model_validate(dict(content))
+        read = ExplorationDocument.model_validate(dict(content), by_alias=True, by_name=False)
         return _problem(read), _layout(read)
     except ValidationError as error:
-        raise InputError(f"the exploration is wrong: {explain(error)}") from error
+        raise InputError(
+            f"the exploration is wrong: {explain(error, ExplorationDocument)}"
+        ) from error
     except ValueError as error:
         raise InputError(f"the exploration is wrong: {error}") from error
 

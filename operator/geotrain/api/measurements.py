@@ -17,7 +17,6 @@
 
 import csv
 import io
-import json
 import math
 import reprlib
 import sys
@@ -26,6 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
+from geotrain.api import documents
 from geotrain.errors import InputError
 from geotrain.model.topology import MessageRates
 from geotrain.units import BitsPerSecond, Seconds, format_bytes
@@ -133,10 +133,7 @@ def _skyplane_route(fields: Mapping[str, str], row: str) -> Route:
 
 def sailor(text: str, place: str, accelerator: str, gpus: int) -> Iterator[Route]:
     """Sailor's fits or prices, for nodes of ``gpus`` of one accelerator on both sides."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is not JSON: {error}") from error
+    content = documents.json_document(text, place)
     for source, below in _items(content, place):
         for key, value in _items(below, f"{place}: {source}"):
             if isinstance(value, int | float):

@@ -120,15 +120,17 @@ def age(seconds: Seconds) -> str:
     return f"{left}s"
 
 
-def refuse(answer: Infeasible, output: Output) -> NoReturn:
-    """Print the reasons, a sentence each, and exit."""
+def refuse(answer: Infeasible, output: Output, notes: Sequence[str] = ()) -> NoReturn:
+    """Print the reasons and then the notes on what was read, a sentence each, and exit."""
     if output.is_text:
         for number, reason in enumerate(answer.reasons):
             lead = "no plan: " if number == 0 else "  "
             screen.tell(f"{reason.code} {reason.sentence}", lead, Style.BAD)
+        for note in notes:
+            screen.tell(note, "note: ", Style.WARNING)
     else:
         reasons = [{"code": each.code, "sentence": each.sentence} for each in answer.reasons]
-        print_document({"reasons": reasons}, output)
+        print_document({"reasons": reasons, "notes": list(notes)}, output)
     wrong = answer.reasons[0].code in _CONTRADICTIONS
     raise typer.Exit(FAULT if wrong else NO)
 

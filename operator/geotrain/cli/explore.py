@@ -1,7 +1,8 @@
 """``geotrain explore``: the best parallel layout of a model on a tiered network, and why."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ from geotrain.cli import answer, problem, scope, screen, texts
 from geotrain.cli import explore_reports as reports
 from geotrain.cli.answer import Output
 from geotrain.cli.exits import NO
+from geotrain.cli.scope import Scope
+from geotrain.cli.unused import Unused
 from geotrain.errors import InputError
 from geotrain.planning.explore import report as planning
 from geotrain.planning.explore.layouts import Layout
@@ -24,7 +27,17 @@ _Case = tuple[tuple[str, ...], Problem, Layout]
 """Names of the data centres (none for an exploration), what is asked, and the given layout."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be explored: one case, or of a job one for each set of data centres."""
+
+    cases: Sequence[_Case]
+    unused: Unused = field(default_factory=Unused)
+
+
+@scope.scoped(problem.HUB)
 def explore(
+    hub: Scope,
     files: Annotated[
         list[Path],
         typer.Option(
@@ -34,30 +47,28 @@ def explore(
         ),
     ],
     topology: problem.Places = None,
-    context: problem.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
     job: problem.JobName = None,
     budget: Annotated[str, typer.Option(help="How long to search at most, like 30s.")] = "30s",
     output: answer.Form = Output.TABLE,
 ) -> None:
     """Search degrees, placement, schedule, micro-batch, recompute and transport jointly."""
     should_stop = _deadline(budget)
-    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
-    cases = _cases(problem.Given(files, topology, hub), job)
+    asked = _asked(problem.Given(files, topology, hub), job)
     with screen.progress(f"searching layouts, at most {budget}"):
         found = [
-            (names, planning.explore(asked, given, Allowance(should_stop=should_stop)))
-            for names, asked, given in cases
+            (names, planning.explore(case, given, Allowance(should_stop=should_stop)))
+            for names, case, given in asked.cases
         ]
     names, best = min(found, key=lambda each: _seconds(each[1]))
     others = {other: report for other, report in found if other != names}
     if output.is_text:
         wide = output == Output.WIDE
         most = None if wide else reports.MOST_PAIRS
-        screen.show(*reports.tables(best, most), *reports.regions(names, others), wide=wide)
+        where = reports.regions(names, others)
+        screen.show(*reports.tables(best, most), *where, *asked.unused.blocks, wide=wide)
     else:
-        answer.print_document(reports.document(best, names, others), output)
+        found_document = reports.document(best, names, others)
+        answer.print_document({**found_document, **asked.unused.document}, output)
     if not best.best:
         raise typer.Exit(NO)
 
@@ -66,17 +77,18 @@ def _seconds(report: Report) -> float:
     return report.best[0].seconds if report.best else float("inf")
 
 
-def _cases(given: problem.Given, job: str | None) -> list[_Case]:
+def _asked(given: problem.Given, job: str | None) -> _Asked:
     document = _exploration(given.files)
     if document is not None:
         if given.places or given.hub.context or job:
             raise InputError(
-                "--topology, --context and --job belong to a job, but -f gives an exploration"
+                "--topology, --hub-context and --job belong to a job, but -f gives an exploration"
             )
-        return [((), *exploration(document))]
+        return _Asked([((), *exploration(document))])
     found, chosen = problem.gather(given, None, job)
     spread = of_job(chosen, found.topology(chosen), found.accelerators)
-    return [(region.data_centers, asked, layout) for region, asked, layout in spread]
+    cases = [(region.data_centers, asked, layout) for region, asked, layout in spread]
+    return _Asked(cases, problem.unused(found))
 
 
 def _exploration(files: list[Path]) -> Mapping[str, Any] | None:

@@ -1,16 +1,17 @@
 """Manifests from files: what ``kubectl apply -f`` takes, read without a cluster."""
 
-import json
+import difflib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from geotrain.api import convert
-from geotrain.api.labels import GROUP
+from geotrain.api.labels import API_VERSION, GROUP
 from geotrain.api.v1alpha1 import KINDS, DataCenter, GeoTrainingJob, WanLink
+from geotrain.api.v1alpha1.resource import Metadata, metadata_of
 from geotrain.cli import membership, texts
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
@@ -25,17 +26,22 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _GPU_DIGITS: Final = 9
 _KINDS: Final = tuple(each.kind() for each in KINDS)
 _LARGEST: Final = 2**63 - 1
+_LONGEST_KIND: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """Every object of some files, by kind; of ``others`` just the kinds."""
+    """Every object of some files, by kind; of ``others`` just the kinds.
+
+    ``remarks`` are sentences on what the files say more than once.
+    """
 
     jobs: tuple[GeoTrainingJob, ...]
     data_centers: tuple[DataCenter, ...]
     links: tuple[WanLink, ...]
     config_maps: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def job(self, name: str | None) -> GeoTrainingJob:
         """The job of that name, or the only one. Raises InputError where there is none."""
@@ -67,6 +73,7 @@ class Manifests:
             tuple(links.values()),
             {**self.config_maps, **other.config_maps},
             (*self.others, *other.others),
+            (*self.remarks, *other.remarks),
         )
 
     def topology(self, job: GeoTrainingJob) -> Topology:
@@ -132,41 +139,81 @@ def read(paths: Sequence[Path]) -> Manifests:
 
 def collect(documents: Iterable[tuple[str, Mapping[str, Any]]]) -> Manifests:
     """Read objects, each given with the place where it stands. Other kinds are passed over."""
-    jobs: dict[tuple[str, str], GeoTrainingJob] = {}
-    centers: dict[str, DataCenter] = {}
-    links: dict[str, WanLink] = {}
-    config_maps: dict[tuple[str, str], Mapping[str, Any]] = {}
+    read: dict[str, dict[tuple[str, str], Any]] = defaultdict(dict)
     others: set[str] = set()
+    repeated: dict[str, str] = {}
     for place, document in documents:
-        kind, metadata = document.get("kind"), document.get("metadata")
-        if str(document.get("apiVersion")).startswith(f"{GROUP}/") and kind not in _KINDS:
-            raise InputError(f"{place}: {GROUP} has no kind {kind!r}; write {' or '.join(_KINDS)}")
+        kind = str(document.get("kind"))
+        _require_kind(place, kind, str(document.get("apiVersion") or ""))
+        if kind not in _READERS:
+            others.add(kind)
+            continue
         try:
-            if kind == "GeoTrainingJob":
-                job = GeoTrainingJob.from_manifest(document)
-                jobs[job.namespace, job.name] = job
-            elif kind == "DataCenter":
-                center = DataCenter.from_manifest(document)
-                membership.require_name(center.name)
-                centers[center.name] = center
-            elif kind == "WanLink":
-                link = WanLink.from_manifest(document)
-                links[link.name] = link
-            elif kind == "ConfigMap" and isinstance(metadata, Mapping):
-                name = str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-                data = document.get("data")
-                config_maps[name] = data if isinstance(data, Mapping) else {}
-            else:
-                others.add(str(kind))
+            metadata, found = _READERS[kind](document)
         except InputError as error:
             raise InputError(f"{place}: {error}") from error
+        key = metadata.namespace, metadata.name
+        if key in read[kind]:
+            repeated[f"{kind} {metadata.name} is given twice; the last, of {place}, counts"] = ""
+        read[kind][key] = found
     return Manifests(
-        tuple(jobs.values()),
-        tuple(centers.values()),
-        tuple(links.values()),
-        config_maps,
+        tuple(read["GeoTrainingJob"].values()),
+        tuple(read["DataCenter"].values()),
+        tuple(read["WanLink"].values()),
+        read["ConfigMap"],
         tuple(sorted(others)),
+        tuple(repeated),
     )
+
+
+def _require_kind(place: str, kind: str, version: str) -> None:
+    """Refuse what may be meant as one of ours and is none."""
+    is_ours = version.startswith(f"{GROUP}/")
+    if kind in _KINDS or not (is_ours or not version):
+        return
+    near = difflib.get_close_matches(kind[:_LONGEST_KIND], _KINDS, n=1)
+    if is_ours:
+        raise InputError(f"{place}: {GROUP} has no kind {kind!r}; write {' or '.join(_KINDS)}")
+    if near:
+        raise InputError(
+            f"{place}: {kind!r} without apiVersion is no kind; did you mean {near[0]} of"
+            f" {API_VERSION}?"
+        )
+
+
+_Read = tuple[Metadata, Any]
+
+
+def _job(document: Mapping[str, Any]) -> _Read:
+    job = GeoTrainingJob.from_manifest(document)
+    return job.metadata, job
+
+
+def _center(document: Mapping[str, Any]) -> _Read:
+    center = DataCenter.from_manifest(document)
+    membership.require_name(center.name)
+    return center.metadata, center
+
+
+def _link(document: Mapping[str, Any]) -> _Read:
+    link = WanLink.from_manifest(document)
+    return link.metadata, link
+
+
+def _config_map(document: Mapping[str, Any]) -> _Read:
+    metadata = metadata_of(document, "ConfigMap")
+    data = document.get("data") or {}
+    if not isinstance(data, Mapping):
+        raise InputError(f"ConfigMap {metadata.name}: data: write a mapping of keys and texts")
+    return metadata, data
+
+
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], _Read]]] = {
+    "GeoTrainingJob": _job,
+    "DataCenter": _center,
+    "WanLink": _link,
+    "ConfigMap": _config_map,
+}
 
 
 def _documents(paths: Iterable[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -223,11 +270,7 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _profile_file(path: Path) -> Mapping[str, Any]:
-    text = texts.text_of(path)
-    try:
-        documents = [json.loads(text)]  # first: YAML takes 3e-06 for text
-    except (ValueError, RecursionError):
-        documents = texts.documents_of(text, path)
+    documents = texts.load_either(path)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")
     return documents[0]

@@ -6,6 +6,7 @@ import typer
 
 from geotrain.cli import answer, pods, problem, reports, scope, screen
 from geotrain.cli.answer import Output
+from geotrain.cli.scope import Scope
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.planning.placement.choose import at, baseline, choose
@@ -14,12 +15,11 @@ from geotrain.planning.placement.what_if import Outcome, what_if
 from geotrain.planning.schedule import render
 
 
+@scope.scoped(problem.HUB)
 def plan(
+    hub: Scope,
     files: problem.Files,
     topology: problem.Places = None,
-    context: problem.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
     profile: problem.ProfileFile = None,
     job: problem.JobName = None,
     objective: problem.Wish = None,
@@ -31,22 +31,28 @@ def plan(
     gantt: answer.Gantt = None,
 ) -> None:
     """Choose where a job's stages run and in which order, and replay it exactly."""
-    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
     asked = problem.read(problem.Given(files, topology, hub), profile, job)
     wanted = problem.wished(asked, objective)
     with screen.progress("planning"):
         chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))
         if isinstance(chosen, Infeasible):
-            answer.refuse(chosen, output)
+            answer.refuse(chosen, output, asked.unused.sentences)
         plain = _without_geotrain(wanted, chosen)
         front = _front(wanted) if objective == problem.Objective.PARETO else ()
     if output.is_text:
         most = reports.MOST_LOSERS if output == Output.TABLE else None
-        more = (*reports.front_table(front), *pods.tables(wanted, chosen))
+        more = (
+            *reports.front_table(front),
+            *pods.tables(wanted, chosen),
+            *reports.notes(chosen),
+            *wanted.unused.blocks,
+        )
         screen.show(*reports.tables(chosen, plain, most), *more, wide=output == Output.WIDE)
     else:
         document = reports.document(chosen, plain, front) | pods.document(wanted, chosen)
-        answer.print_document(document, output)
+        unused = wanted.unused.document
+        notes = [*chosen.notes, *wanted.unused.notes]
+        answer.print_document({**document, **unused, "notes": notes}, output)
     if grid:
         typer.echo(screen.fitted(lambda columns: render.time_grid(chosen, columns)))
     answer.write_files(chosen, csv, trace, gantt or [])

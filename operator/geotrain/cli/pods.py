@@ -15,7 +15,7 @@ from geotrain.api.pod_template import (
 )
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.cli.manifests import Manifests
-from geotrain.cli.tables import Block, Prose, Style, table
+from geotrain.cli.tables import Block, table
 from geotrain.errors import InputError
 from geotrain.model.plan import Plan
 
@@ -40,7 +40,7 @@ def fitting(found: Manifests, job: GeoTrainingJob) -> tuple[Manifests, tuple[str
 
 
 def tables(asked: "Problem", plan: Plan) -> Iterator[Block]:
-    """Each data centre's image and what differs there, where anything does; then the notes."""
+    """Each data centre's image and what differs there, where anything does."""
     if asked.job.spec.overrides:
         shown = table("Pods", "data centre", "image", "what differs from the template")
         for each in _pods(asked.job, plan):
@@ -49,12 +49,11 @@ def tables(asked: "Problem", plan: Plan) -> Iterator[Block]:
             for line in more:
                 shown.add("", "", line)
         yield shown
-    yield from (Prose(note, Style.WARNING, lead="note: ") for note in asked.notes)
 
 
 def document(asked: "Problem", plan: Plan) -> dict[str, Any]:
     """The same for programs."""
-    return {"pods": _pods(asked.job, plan), "notes": [*plan.notes, *asked.notes]}
+    return {"pods": _pods(asked.job, plan)}
 
 
 def _pods(job: GeoTrainingJob, plan: Plan) -> list[dict[str, Any]]:

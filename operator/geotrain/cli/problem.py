@@ -1,6 +1,7 @@
 """What ``plan`` and ``timeline`` ask: the job and the data centres, from files or from the hub."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Annotated, Final
 import typer
 
 from geotrain.api.v1alpha1 import GeoTrainingJob
-from geotrain.cli import manifests, pods, sources
+from geotrain.cli import manifests, pods, scope, sources
 from geotrain.cli.manifests import Manifests
 from geotrain.cli.scope import Scope
+from geotrain.cli.unused import Unused, dropped_links
 from geotrain.errors import InputError
 from geotrain.model import workload
 from geotrain.model.topology import Topology
@@ -38,10 +40,14 @@ Places = Annotated[
 Context = Annotated[
     str | None,
     typer.Option(
+        "--hub-context",
+        "--context",
         help="Context of the hub in your kubeconfig; asks the hub like --topology cluster.",
         autocompletion=sources.contexts,
     ),
 ]
+HUB: Final = {**scope.HUB, "context": (Context, None)}
+"""The options of commands that ask the hub only where they are told to."""
 ProfileFile = Annotated[
     Path | None,
     typer.Option(
@@ -75,12 +81,12 @@ Jittered = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is to be planned; ``notes`` say what of the files has no part in it."""
+    """What is to be planned; ``unused`` is what of the files has no part in it."""
 
     topology: Topology
     workload: Workload
     job: GeoTrainingJob
-    notes: tuple[str, ...] = ()
+    unused: Unused = field(default_factory=Unused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,18 @@ def read(given: Given, profile: Path | None, job: str | None) -> Problem:
     """Read what the options name. Raises InputError, or of the hub ClusterError."""
     found, chosen = gather(given, profile, job)
     fitting, notes = pods.fitting(found, chosen)
-    return Problem(fitting.topology(chosen), fitting.workload(chosen, profile), chosen, notes)
+    return Problem(
+        fitting.topology(chosen),
+        fitting.workload(chosen, profile),
+        chosen,
+        unused(found, notes),
+    )
+
+
+def unused(found: Manifests, notes: Sequence[str] = ()) -> Unused:
+    """What of the files has no part in planning, with ``notes`` on more of that."""
+    links = dropped_links(found.data_centers, found.links)
+    return Unused(links, (*found.remarks, *notes))
 
 
 def gather(given: Given, profile: Path | None, job: str | None) -> tuple[Manifests, GeoTrainingJob]:

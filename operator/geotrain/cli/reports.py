@@ -17,7 +17,11 @@ def tables(plan: Plan, plain: Plan | None, most: int | None = MOST_LOSERS) -> It
     if plan.connections:
         yield _links(plan)
     yield _alternatives(plan, most)
-    yield from (Prose(note, Style.WARNING, lead="note: ") for note in plan.notes)
+
+
+def notes(plan: Plan) -> Iterator[Prose]:
+    """What else there is to say about the choice."""
+    return (Prose(note, Style.WARNING, lead="note: ") for note in plan.notes)
 
 
 def front_table(front: Sequence[Outcome]) -> Iterator[Block]:
@@ -76,7 +80,6 @@ def document(plan: Plan, plain: Plan | None, front: Sequence[Outcome] = ()) -> d
             {"from": a, "to": b, "connections": n, "bytesPerIteration": plan.wan_bytes[a, b]}
             for (a, b), n in plan.connections.items()
         ],
-        "notes": list(plan.notes),
         "pareto": _front_document(front),
         "alternatives": [_alternative(each) for each in plan.alternatives],
     }

@@ -8,6 +8,7 @@ import typer
 
 from geotrain.cli import answer, problem, reports, scope, screen
 from geotrain.cli.answer import Output
+from geotrain.cli.scope import Scope
 from geotrain.cli.tables import Block, Prose, Style, Table, table
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Bubble, Flow, Interval, Plan, Window
@@ -16,12 +17,11 @@ from geotrain.planning.schedule import render
 from geotrain.units import Seconds, format_duration, format_rate
 
 
+@scope.scoped(problem.HUB)
 def timeline(
+    hub: Scope,
     files: problem.Files,
     topology: problem.Places = None,
-    context: problem.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
     profile: problem.ProfileFile = None,
     job: problem.JobName = None,
     output: answer.Form = Output.TABLE,
@@ -31,19 +31,18 @@ def timeline(
     gantt: answer.Gantt = None,
 ) -> None:
     """Show when every rank computes and waits, and when each flow crosses the wide area."""
-    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
     asked = problem.read(problem.Given(files, topology, hub), profile, job)
     with screen.progress("planning"):
         chosen = choose(asked.topology, asked.workload)
     if isinstance(chosen, Infeasible):
-        answer.refuse(chosen, output)
+        answer.refuse(chosen, output, asked.unused.sentences)
     if output.is_text:
         wide = output == Output.WIDE
         screen.show(Prose(reports.headline(chosen), Style.TITLE), wide=wide)
         typer.echo(screen.fitted(lambda width: render.time_grid(chosen, width), columns))
-        screen.show(*_tables(chosen), wide=wide)
+        screen.show(*_tables(chosen), *asked.unused.blocks, wide=wide)
     else:
-        answer.print_document(document(chosen), output)
+        answer.print_document({**document(chosen), **asked.unused.document}, output)
     answer.write_files(chosen, csv, trace, gantt or [])
 
 

@@ -85,7 +85,11 @@ class TestProfile:
             ("layers.0.forward", ..., "layers[0].forward: Field required"),
             ("layers.0.count", 0, "layers[0].count: Input should be greater than or equal to 1"),
             ("layers.0.activationBytes", "1 MB", "activationBytes: '1 MB' is not a quantity"),
-            ("layers.0.speed", "1", "layers[0].speed: Extra inputs are not permitted"),
+            (
+                "layers.0.speed",
+                "1",
+                "layers[0].speed: there is no such field; there is activationBytes, ",
+            ),
             ("layers", [], "layers: Tuple should have at least 1 item"),
             ("boundaryBytes", ..., "boundaryBytes: Field required"),
             ("optimizerStep", "-1s", "optimizerStep: -1s is negative"),

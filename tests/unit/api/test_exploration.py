@@ -86,7 +86,7 @@ def test_an_accelerator_may_be_named():
         (("model", "keyValueHeads"), 3, "3 key-value heads do not divide 16 heads"),
         (("model", "experts"), {"count": 2, "perToken": 4, "feedForward": 8}, "4 of 2 experts"),
         (("batch",), {}, "batch.global: Field required"),
-        (("batch", "size"), 4, "batch.size: Extra inputs are not permitted"),
+        (("batch", "size"), 4, "batch.size: there is no such field; there is global"),
         (("accelerator", "flops"), "fast", "accelerator.flops: 'fast' is not a rate"),
         (("accelerator", "flops"), "0", "finite speed"),
         (("accelerator", "name"), "Z80", "'Z80' is not known; known: A100, "),

@@ -11,7 +11,10 @@ from geotrain.cli.main import app
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(__file__).parent / "data"
-FILES = ["-f", str(DATA / "job.yaml"), "--topology", str(DATA / "topology.yaml"), "-o", "json"]
+FILES = [
+    *("-f", str(DATA / "job.yaml"), "--topology", str(DATA / "topology.yaml")),
+    *("--topology", str(DATA / "nowhere.yaml"), "-o", "json"),
+]
 PAGE = (ROOT / "docs/plan-output.md").read_text()
 SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("## geotrain ")[1:]}
 

@@ -404,7 +404,7 @@ def replaced(tmp_path, name, old, new):
         ("topology.yaml", "100M,", "1001P,", "a capacity of 1.001e+18 bit/s is more than 1000P"),
         ("topology.yaml", 'gpus: "4"', 'gpus: "٤"', "is '٤'; write a whole number"),
         ("topology.yaml", "{local: true}", "{local: false}", "give exactly one of kubeconfig"),
-        ("topology.yaml", "name: dc-west,", "name: DC West,", "'DC West' cannot be the name"),
+        ("topology.yaml", "name: dc-west,", "name: DC West,", "metadata.name: write the name of"),
         ("topology.yaml", "{local: true}", "{local: true}\n  costPerGpuHour: true", "not true or"),
         ("job.yaml", "metadata: {name: gpt,", "metadata: [name: gpt,", "is not YAML"),
         ("job.yaml", "kind: ConfigMap", "what: ConfigMap", "document 2: not a Kubernetes object"),

@@ -11,6 +11,7 @@ from geotrain.api.v1alpha1.fields import (
     DataCenterName,
     Duration,
     Flag,
+    ObjectName,
     Price,
     Rate,
     ResourceName,
@@ -79,7 +80,7 @@ class SecretKeyRef(SpecModel):
 
     namespace: DataCenterName
     """Namespace of the Secret on the hub; geotrain join uses geotrain-system."""
-    name: str = Field(min_length=1, max_length=253)
+    name: ObjectName
     """Name of the Secret."""
     key: str = Field(default="kubeconfig", min_length=1, max_length=253)
     """Key whose value is a kubeconfig (default kubeconfig). Its current context is used."""

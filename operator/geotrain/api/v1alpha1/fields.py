@@ -10,6 +10,7 @@ of rounding; nothing here is compared for equality or summed by the API server, 
 """
 
 import re
+import reprlib
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
@@ -23,6 +24,9 @@ RULES: Final = "x-kubernetes-validations"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 
 DNS_LABEL_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_DNS_SUBDOMAIN_PATTERN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_NAMESPACE_PATTERN: Final = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
+_LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 RESOURCE_PATTERN: Final = (
     r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?/[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?$"
 )
@@ -88,7 +92,48 @@ DataCenterName = Annotated[
         63,
     ),
 ]
-ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
+ObjectName = Annotated[
+    str,
+    _text(
+        _DNS_SUBDOMAIN_PATTERN,
+        "write the name of an object: lower-case letters, digits, '-' and '.', beginning and ending"
+        " with a letter or digit",
+        253,
+    ),
+]
+"""A DNS-1123 subdomain, as the API server wants it."""
+NamespaceName = Annotated[
+    str,
+    _text(_NAMESPACE_PATTERN, "write a namespace: lower-case letters, digits and '-'", 63),
+]
+"""A DNS-1123 label; empty for a kind without namespaces."""
+
+
+def _label_keys(labels: dict[str, str]) -> dict[str, str]:
+    for key in labels:
+        prefix, slash, name = key.rpartition("/")
+        is_prefix = len(prefix) <= 253 and re.fullmatch(_DNS_SUBDOMAIN_PATTERN[1:-1], prefix)
+        if not _LABEL_NAME.fullmatch(name) or (slash and not is_prefix):
+            raise ValueError(
+                f"{reprlib.repr(key)} is no key: write at most 63 letters, digits, '-', '_' and"
+                " '.', with a DNS name and '/' before them if you like"
+            )
+    return labels
+
+
+def _label_values(labels: dict[str, str]) -> dict[str, str]:
+    for key, value in labels.items():
+        if value and not _LABEL_NAME.fullmatch(value):
+            raise ValueError(
+                f"{reprlib.repr(value)} is no value of the label {reprlib.repr(key)}: write at"
+                " most 63 letters, digits, '-', '_' and '.'"
+            )
+    return labels
+
+
+Annotations = Annotated[dict[str, str], AfterValidator(_label_keys)]
+"""Text by qualified names, as the API server wants them."""
+Labels = Annotated[Annotations, AfterValidator(_label_values)]
 ResourceName = Annotated[
     str,
     _text(RESOURCE_PATTERN, "write an extended resource like nvidia.com/gpu", 253),

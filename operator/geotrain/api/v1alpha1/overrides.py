@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from geotrain.api.v1alpha1.fields import DataCenterName, OpenModel, SpecModel, rule
+from geotrain.api.v1alpha1.fields import DataCenterName, ObjectName, OpenModel, SpecModel, rule
 from geotrain.api.v1alpha1.resource import ContainerResources
 
 _KEYED: Final = {"x-kubernetes-list-type": "map"}
@@ -28,7 +28,7 @@ class VolumeEntry(_Entry):
 class SecretEntry(SpecModel):
     """A Secret in the pod's namespace with credentials of a registry."""
 
-    name: str = Field(min_length=1, max_length=253)
+    name: ObjectName
     """Name of the Secret."""
 
 

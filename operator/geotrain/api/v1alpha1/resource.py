@@ -1,16 +1,20 @@
 """What all kinds share: metadata, conditions, references, pod templates."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from geotrain.api.labels import API_VERSION
 from geotrain.api.v1alpha1.fields import (
     INT_OR_STRING,
     MESSAGES,
+    Annotations,
+    Labels,
+    NamespaceName,
     ObjectName,
     OpenModel,
     SpecModel,
@@ -22,17 +26,17 @@ from geotrain.errors import InputError
 class Metadata(StatusModel):
     """The part of metav1.ObjectMeta that geotrain reads."""
 
-    name: str
+    name: ObjectName
     """Name of the object."""
-    namespace: str = ""
+    namespace: NamespaceName = ""
     """Namespace, empty for a cluster-scoped kind."""
     uid: str = ""
     """Identity: changes when an object is deleted and made again."""
     generation: int = 0
     """Counts changes of the spec."""
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
     """Labels."""
-    annotations: dict[str, str] = Field(default_factory=dict)
+    annotations: Annotations = Field(default_factory=dict)
     """Annotations."""
     creation_timestamp: datetime | None = None
     """When the object was made."""
@@ -185,9 +189,27 @@ class Resource(StatusModel):
         if problem:
             raise InputError(problem)
         try:
-            return cls.model_validate(dict(manifest))
+            return cls.model_validate(dict(manifest), by_alias=True, by_name=False)
         except ValidationError as error:
-            raise InputError(f"{cls.__name__}: {explain(error)}") from error
+            raise InputError(f"{cls.__name__}: {explain(error, cls)}") from error
+
+
+def metadata_of(manifest: Mapping[str, Any], kind: str) -> Metadata:
+    """The metadata of an object of any kind, as the API server would take them.
+
+    Raises InputError that names every wrong field.
+    """
+    read = {"metadata": manifest.get("metadata")}
+    try:
+        return _Object.model_validate(read, by_alias=True, by_name=False).metadata
+    except ValidationError as error:
+        raise InputError(f"{kind}: {explain(error, _Object)}") from error
+
+
+class _Object(StatusModel):
+    """Of an object of any kind, what all have."""
+
+    metadata: Metadata
 
 
 class Column(SpecModel):
@@ -205,21 +227,68 @@ class Column(SpecModel):
     """Only with -o wide."""
 
 
-def explain(error: ValidationError) -> str:
-    """All faults of a pydantic error as one line, each with the field's path."""
-    return "; ".join(f"{_path(e['loc'])}: {_sentence(e)}" for e in error.errors())
+_MOST_FAULTS: Final = 8
+"""Of one object that are told; whoever mends them sees the rest."""
+_MOST_FIELDS: Final = 24
+"""That are listed where a field has no name like any of them."""
+_LONGEST_PART: Final = 63
+"""Characters of one name in a field's path."""
 
 
-def _sentence(error: ErrorDetails) -> str:
+def explain(error: ValidationError, read: type[BaseModel] | None = None) -> str:
+    """The faults of a pydantic error as one line, each with the field's path.
+
+    With ``read``, the model that was read, a field that does not exist is told with the nearest.
+    """
+    faults = [f"{_path(e['loc'])}: {_sentence(e, read)}" for e in error.errors()]
+    more = len(faults) - _MOST_FAULTS
+    return "; ".join(faults[:_MOST_FAULTS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _sentence(error: ErrorDetails, read: type[BaseModel] | None) -> str:
     if error["type"] == "string_type":
         return "write text, in quotes where YAML would read a number"
+    if error["type"] == "extra_forbidden":
+        return _no_such_field(error["loc"], read)
     pattern = error.get("ctx", {}).get("pattern")
     return MESSAGES.get(str(pattern), error["msg"].removeprefix("Value error, "))
 
 
+def _no_such_field(location: tuple[int | str, ...], read: type[BaseModel] | None) -> str:
+    *parents, name = location
+    known = sorted(_fields(read, parents))
+    near = difflib.get_close_matches(str(name)[:_LONGEST_PART], known, n=1)
+    if near:
+        return f"there is no such field; did you mean {near[0]}?"
+    if not known or len(known) > _MOST_FIELDS:
+        return "there is no such field"
+    return f"there is no such field; there is {', '.join(known)}"
+
+
+def _fields(read: Any, parents: Sequence[int | str]) -> Iterable[str]:
+    """The fields, as users write them, of the model that ``parents`` lead to from ``read``."""
+    for part in parents:
+        if isinstance(part, int):
+            continue  # an item has the type that the list's field says
+        fields = read.model_fields.values() if read is not None else ()
+        read = next((_model(f.annotation) for f in fields if f.alias == part), None)
+    return [str(field.alias) for field in read.model_fields.values()] if read is not None else []
+
+
+def _model(annotation: Any) -> type[BaseModel] | None:
+    """The model in ``Model | None`` or ``tuple[Model, ...]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model, get_args(annotation))), None)
+
+
 def _path(location: tuple[int | str, ...]) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return text.removeprefix(".") or "the object"
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_short(part)}" for part in location)
+    return "".join(parts).removeprefix(".") or "the object"
+
+
+def _short(part: str) -> str:
+    return part if len(part) <= _LONGEST_PART else f"{part[:_LONGEST_PART]}…"
 
 
 def _identity_problem(manifest: Mapping[str, Any], kind: str) -> str:
