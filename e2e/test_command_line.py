@@ -25,7 +25,7 @@ TALKING = (
 def geotrain(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command with the user's kubeconfig, which has a context for each cluster."""
     return subprocess.run(
-        [*GEOTRAIN, *arguments, "--context", Cluster(HUB).context],
+        [*GEOTRAIN, *arguments, "--hub-context", Cluster(HUB).context],
         capture_output=True, text=True, timeout=120, env=programs(), cwd=ROOT, check=False,
     )  # fmt: skip
 

@@ -84,7 +84,7 @@ def current(paths: Sequence[Path]) -> str:
         name = parse(path.read_text()).get("current-context")
         if name:
             return str(name)
-    raise CredentialsError("your kubeconfig has no current context; give --context")
+    raise CredentialsError("your kubeconfig has no current context; give --hub-context")
 
 
 def credentials(document: Mapping[str, Any]) -> Credentials:

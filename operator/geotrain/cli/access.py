@@ -11,13 +11,16 @@ import typer
 from geotrain.adapters import kubeconfigs
 from geotrain.adapters.cluster import HttpCluster
 from geotrain.adapters.credentials import Credentials
-from geotrain.cli import membership
-from geotrain.errors import CredentialsError
+from geotrain.cli import membership, sources
 
 HubContext = Annotated[
     str | None,
-    typer.Option(help="Context of the hub in your kubeconfig; default: the current one."),
+    typer.Option(
+        help="Context of the hub in your kubeconfig; absent: the current one.",
+        autocompletion=sources.contexts,
+    ),
 ]
+"""For commands whose --context is the member's."""
 Namespace = Annotated[str, typer.Option(help="Namespace of geotrain in all clusters.")]
 NAMESPACE: Final = membership.SYSTEM_NAMESPACE
 INTERRUPTED: Final = 130
@@ -59,11 +62,7 @@ def named(name: str | None) -> tuple[str, dict[str, Any]]:
     """
     paths = kubeconfigs.files()
     if name is None:
-        try:
-            name = kubeconfigs.current(paths)
-        except CredentialsError as error:
-            message = "your kubeconfig has no current context; give --hub-context"
-            raise CredentialsError(message) from error
+        name = kubeconfigs.current(paths)
     return name, kubeconfigs.context(paths, name)
 
 

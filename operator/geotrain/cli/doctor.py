@@ -24,8 +24,8 @@ from geotrain.api.objects import (
     Object,
 )
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, WanLink
-from geotrain.cli import access, connectivity, diagnosis, findings, gathering, sites
-from geotrain.cli.access import HubContext, Namespace
+from geotrain.cli import access, connectivity, diagnosis, findings, gathering, scope, sites
+from geotrain.cli.access import Namespace
 from geotrain.cli.connectivity import Place
 from geotrain.cli.findings import Finding
 from geotrain.errors import Forbidden, GeotrainError, InputError, NotFound
@@ -47,7 +47,7 @@ class Output(StrEnum):
 
 
 def doctor(
-    hub_context: HubContext = None,
+    context: scope.Context = None,
     connect: Annotated[
         bool, typer.Option("--connect", help="Also connect pods of all data centres to each other.")
     ] = False,
@@ -57,7 +57,7 @@ def doctor(
     ] = Output.TEXT,
 ) -> None:
     """Check a whole installation: 0 all is well, 1 something is wrong, 2 it could not be seen."""
-    found = access.run(_doctor(hub_context, namespace, connect))
+    found = access.run(_doctor(context, namespace, connect))
     if output is Output.JSON:
         typer.echo(json.dumps(findings.document(found), indent=2))
     else:
@@ -66,8 +66,8 @@ def doctor(
         raise typer.Exit(FOUND)
 
 
-async def _doctor(hub_context: str | None, namespace: str, connect: bool) -> list[Finding]:
-    async with access.opened(access.hub(hub_context)) as hub:
+async def _doctor(context: str | None, namespace: str, connect: bool) -> list[Finding]:
+    async with access.opened(access.hub(context)) as hub:
         found = diagnosis.hub(await _hub(hub, namespace), __version__)
         try:
             centers = read_all(DataCenter, await hub.list(DATA_CENTERS))

@@ -17,6 +17,7 @@ from geotrain.cli.answer import Document
 from geotrain.cli.hub import Session
 from geotrain.cli.logs import MemberContexts
 from geotrain.cli.members import Member
+from geotrain.cli.scope import Scope
 from geotrain.cli.why import Facts, Pod, Section
 from geotrain.cli.why_here import here
 from geotrain.cli.why_pending import headline, pending
@@ -42,7 +43,9 @@ class Gathered:
     inputs: Inputs | None = None
 
 
+@scope.scoped(scope.NAMESPACED)
 def explain(
+    wanted: Scope,
     job: Annotated[str, typer.Argument(help="Name of the job.", autocompletion=sources.jobs)],
     look: Annotated[
         bool,
@@ -53,20 +56,8 @@ def explain(
     ] = True,
     output: answer.DocumentForm = Document.TEXT,
     member_context: MemberContexts = None,
-    namespace: scope.Namespace = None,
-    all_namespaces: scope.AllNamespaces = False,
-    context: scope.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
 ) -> None:
     """Say why a job is pending, why it runs where it does, why it is slow."""
-    wanted = scope.of(
-        context=context,
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-        kubeconfig=kubeconfig,
-        timeout=request_timeout,
-    )
 
     async def asked(session: Session) -> Gathered:
         return await _gather(session, job, member_context or [], look=look)

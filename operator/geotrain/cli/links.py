@@ -12,6 +12,7 @@ from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, WanLink
 from geotrain.cli import answer, scope, screen
 from geotrain.cli.answer import Listing
+from geotrain.cli.scope import Scope
 from geotrain.cli.tables import Column, Table
 from geotrain.units import parse_duration, parse_rate
 
@@ -37,12 +38,8 @@ class Use:
         return max((self.connections or {}).values(), default=0)
 
 
-def links(
-    output: answer.ListForm = Listing.TABLE,
-    context: scope.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
-) -> None:
+@scope.scoped(scope.HUB)
+def links(wanted: Scope, output: answer.ListForm = Listing.TABLE) -> None:
     """List the wide-area links: rates, round trips, who has reserved what."""
     from geotrain.cli import hub  # the Kubernetes client takes half a second to import
 
@@ -53,7 +50,6 @@ def links(
         jobs = await session.allowed(GeoTrainingJob, TRAINING_JOBS) or ()
         return found, jobs, await session.allowed(DataCenter, DATA_CENTERS)
 
-    wanted = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
     found, jobs, centers = hub.ask(wanted, "asking the hub", asked)
     uses = {link.name: uses_of(link, jobs) for link in found}
     told = list(warnings(found, centers))

@@ -15,6 +15,7 @@ from geotrain.cli import exits, hub, loglines, members, scope, screen, sources
 from geotrain.cli.hub import Session
 from geotrain.cli.loglines import Entry, Source
 from geotrain.cli.members import Members
+from geotrain.cli.scope import Scope
 from geotrain.errors import ClusterError, InputError, Invalid, NotFound
 from geotrain.units import Seconds
 
@@ -33,7 +34,9 @@ MemberContexts = Annotated[
 ]
 
 
+@scope.scoped(scope.NAMESPACED)
 def logs(
+    wanted: Scope,
     job: Annotated[str, typer.Argument(help="Name of the job.", autocompletion=sources.jobs)],
     rank: Annotated[
         list[str] | None,
@@ -67,22 +70,10 @@ def logs(
         int, typer.Option("--max-log-requests", min=1, help="Most ranks that are read at once.")
     ] = 128,
     member_context: MemberContexts = None,
-    namespace: scope.Namespace = None,
-    all_namespaces: scope.AllNamespaces = False,
-    context: scope.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
 ) -> None:
     """Print the logs of a job's ranks, wherever they run."""
     if follow and previous:
         raise InputError("give either --follow or --previous: what is over gets no new lines")
-    wanted = scope.of(
-        context=context,
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-        kubeconfig=kubeconfig,
-        timeout=request_timeout,
-    )
     query = loglines.query("", tail=tail, since=since, previous=previous)
     chosen = Chosen(loglines.ranks(rank or []), container, most, follow)
     printer = Printer(timestamps=timestamps, prefix=prefix, named=bool(container))
@@ -156,7 +147,7 @@ class Reader:
 
 
 async def _logs(
-    wanted: scope.Scope, name: str, entries: Sequence[str], chosen: Chosen, reader: Reader
+    wanted: Scope, name: str, entries: Sequence[str], chosen: Chosen, reader: Reader
 ) -> None:
     async with hub.session(wanted) as session:
         job = await session.job(name)

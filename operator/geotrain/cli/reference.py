@@ -21,9 +21,10 @@ contexts and namespaces. On a terminal tables fit its width; in a pipe or a file
 line, without colours, which NO_COLOR and TERM=dumb turn off on a terminal too; COLUMNS sets the
 width anywhere. Work beyond two seconds is told of on standard error.
 
-Options of all commands that ask a hub are those of kubectl: `--context`, `--namespace` (`-n`,
-by default the context's), `--all-namespaces` (`-A`), `--kubeconfig`, `--request-timeout`, and
-`-o`."""
+`--hub-context` names the hub in the kubeconfig, by default the current context. Commands that know
+no other cluster take `--context` for it too, as kubectl has it; of `join` and `leave` that is the
+member's. The other options of commands that ask a hub are kubectl's: `--namespace` (`-n`, by
+default the context's), `--all-namespaces` (`-A`), `--kubeconfig`, `--request-timeout` and `-o`."""
 _WORDS: Final = {str: "text", int: "integer", float: "number", Path: "path", bool: ""}
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final
@@ -17,6 +17,7 @@ from geotrain.api.v1alpha1.geo_training_job import LinkBytes
 from geotrain.api.v1alpha1.prefill_pool import BubbleTime
 from geotrain.cli import answer, scope, screen
 from geotrain.cli.answer import Listing
+from geotrain.cli.scope import Scope
 from geotrain.cli.tables import Block, Column, Table
 from geotrain.units import Seconds, format_bytes, format_duration, parse_duration
 
@@ -34,14 +35,20 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the hub holds. None: it was not asked for, or may not be listed."""
+    """What the hub holds. None: it was not asked for, or may not be listed.
+
+    ``bubbles`` are seconds that pools were offered and used, by the job's namespace and name.
+    """
 
     jobs: Sequence[GeoTrainingJob] | None = None
     pools: Sequence[PrefillPool] | None = None
     centers: Sequence[DataCenter] | None = None
+    bubbles: Mapping[tuple[str, str], BubbleTime] = field(default_factory=dict)
 
 
+@scope.scoped(scope.NAMESPACED)
 def top(
+    wanted: Scope,
     what: Annotated[What, typer.Argument(help="jobs, pools, dc (data centres) or all.")] = What.ALL,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")
@@ -50,20 +57,8 @@ def top(
         str, typer.Option(metavar="TIME", help="With --watch: how often, like 5s.")
     ] = "2s",
     output: answer.ListForm = Listing.TABLE,
-    namespace: scope.Namespace = None,
-    all_namespaces: scope.AllNamespaces = False,
-    context: scope.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
 ) -> None:
     """Show what jobs, prefill pools or data centres do now."""
-    wanted = scope.of(
-        context=context,
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-        kubeconfig=kubeconfig,
-        timeout=request_timeout,
-    )
     pause = answer.duration("--interval", interval)
     _once(what, wanted, output, clear=watch)
     while watch:
@@ -71,14 +66,14 @@ def top(
         _once(what, wanted, output, clear=True)
 
 
-def _once(what: What, wanted: scope.Scope, output: Listing, *, clear: bool) -> None:
+def _once(what: What, wanted: Scope, output: Listing, *, clear: bool) -> None:
     seen = _ask(what, wanted)
     if clear and screen.is_terminal():
         sys.stdout.write(_CLEAR)
     _print(seen, output, many=wanted.all_namespaces)
 
 
-def _ask(what: What, wanted: scope.Scope) -> Seen:
+def _ask(what: What, wanted: Scope) -> Seen:
     from geotrain.cli import hub  # the Kubernetes client takes half a second to import
 
     async def asked(session: hub.Session) -> Seen:
@@ -92,7 +87,8 @@ def _ask(what: What, wanted: scope.Scope) -> Seen:
         if What.DATA_CENTERS in chosen:
             asking = session.allowed if what == What.ALL else session.all
             centers = await asking(DataCenter, DATA_CENTERS)
-        return Seen(jobs, pools, centers)
+        bubbles = by_job(pools or ())
+        return Seen(jobs, pools if What.POOLS in chosen else None, centers, bubbles)
 
     return hub.ask(wanted, "asking the hub", asked)
 
@@ -115,7 +111,7 @@ def names(seen: Seen) -> list[str]:
     """What ``kubectl get`` takes."""
     listed: tuple[tuple[str, Sequence[GeoTrainingJob | PrefillPool | DataCenter] | None], ...] = (
         ("geotrainingjob", seen.jobs),
-        ("prefillpool", seen.pools if seen.jobs is None else None),
+        ("prefillpool", seen.pools),
         ("datacenter", seen.centers),
     )
     return [f"{kind}.geotrain.io/{each.name}" for kind, found in listed for each in found or ()]
@@ -124,8 +120,8 @@ def names(seen: Seen) -> list[str]:
 def tables(seen: Seen, now: datetime, *, wide: bool, many: bool) -> Iterable[Block]:
     """A table of each kind that there is some of. ``many``: of all namespaces, so they are told."""
     if seen.jobs:
-        yield _jobs(seen.jobs, seen.pools or (), wide=wide, many=many)
-    if seen.pools and (seen.jobs is None or seen.centers is not None or not seen.jobs):
+        yield _jobs(seen.jobs, seen.bubbles, wide=wide, many=many)
+    if seen.pools:
         yield _pools(seen.pools, wide=wide, many=many)
     if seen.centers:
         yield _centers(seen.centers, now, wide=wide)
@@ -160,12 +156,15 @@ def _time(text: str | None) -> Seconds | None:
 
 
 def _jobs(
-    jobs: Iterable[GeoTrainingJob], pools: Iterable[PrefillPool], *, wide: bool, many: bool
+    jobs: Iterable[GeoTrainingJob],
+    bubbles: Mapping[tuple[str, str], BubbleTime],
+    *,
+    wide: bool,
+    many: bool,
 ) -> Table:
     more = ("GPUS", "PLACEMENT", "IN-WINDOW", "LOSS", "LINKS") if wide else ()
     heads = ("JOB", "PHASE", "PLANNED", "MEASURED", "BUSY", "ITER", "RESTARTS", "WAN", "BUBBLES")
     table = Table([Column(each) for each in (*_space(many), *heads, *more)], "Jobs")
-    bubbles = by_job(pools)
     for job in jobs:
         plan, seen = job.status.plan, job.status.observed
         share = busy(job)
@@ -295,10 +294,9 @@ def _space(many: bool) -> tuple[str, ...]:
 
 def document(seen: Seen) -> dict[str, object]:
     """The same for programs: seconds, bytes, shares from 0 to 1."""
-    bubbles = by_job(seen.pools or ())
     content: dict[str, object] = {}
     if seen.jobs is not None:
-        content["jobs"] = [_job_document(job, bubbles) for job in seen.jobs]
+        content["jobs"] = [_job_document(job, seen.bubbles) for job in seen.jobs]
     if seen.pools is not None:
         content["pools"] = [_pool_document(pool) for pool in seen.pools]
     if seen.centers is not None:

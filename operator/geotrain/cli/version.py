@@ -12,21 +12,19 @@ from geotrain.cli.scope import Scope
 from geotrain.errors import GeotrainError
 
 
+@scope.scoped({**scope.HUB, "request_timeout": (scope.RequestTimeout, "3s")})
 def version(
+    wanted: Scope,
     client: Annotated[bool, typer.Option("--client", help="Of this command alone.")] = False,
     output: answer.DocumentForm = Document.TEXT,
-    context: scope.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = "3s",
 ) -> None:
     """Print the version of this command and of the hub's controller."""
-    wanted = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
     found = {"client": __version__}
     if not client:
         try:
             found |= _hub(wanted)
         except GeotrainError:
-            if context is not None or kubeconfig is not None:
+            if wanted.context is not None or wanted.kubeconfig is not None:
                 raise  # it was asked for; else the hub's version is a courtesy
     if output == Document.TEXT:
         typer.echo(found.pop("client"))

@@ -12,8 +12,8 @@ from geotrain.cli.tables import Block, Column, Prose, Style, Table
 from geotrain.planning.placement.attribution import Attribution
 
 
-class Level(StrEnum):
-    """How a finding is meant."""
+class Verdict(StrEnum):
+    """How a statement is meant."""
 
     GOOD = "good"
     NOTE = "note"
@@ -22,10 +22,10 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Statement:
     """One thing that is so. ``code`` is for programs, ``advice`` says what a person can do."""
 
-    level: Level
+    level: Verdict
     code: str
     sentence: str
     advice: str = ""
@@ -42,10 +42,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Findings in the order in which a person should read them, and figures below them."""
+    """Statements in the order in which a person should read them, and figures below them."""
 
     title: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Statement, ...]
     figures: Figures | None = None
 
 
@@ -86,10 +86,10 @@ class Facts:
 
 
 _LEADS: Final = {
-    Level.GOOD: ("yes  ", Style.GOOD),
-    Level.PROBLEM: ("no   ", Style.BAD),
-    Level.OPEN: ("-    ", Style.FAINT),
-    Level.NOTE: ("*    ", Style.WARNING),
+    Verdict.GOOD: ("yes  ", Style.GOOD),
+    Verdict.PROBLEM: ("no   ", Style.BAD),
+    Verdict.OPEN: ("-    ", Style.FAINT),
+    Verdict.NOTE: ("*    ", Style.WARNING),
 }
 _INDENT: Final = 5
 

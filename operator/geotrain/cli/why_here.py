@@ -5,7 +5,7 @@ from typing import Final
 
 from geotrain.api.reasons import ConditionType
 from geotrain.api.v1alpha1.geo_training_job import PlanStatus
-from geotrain.cli.why import Facts, Figures, Finding, Level, Section
+from geotrain.cli.why import Facts, Figures, Section, Statement, Verdict
 
 _MOST: Final = 6
 
@@ -29,14 +29,14 @@ def here(facts: Facts) -> Section | None:
     )
 
 
-def _chosen(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
+def _chosen(facts: Facts, plan: PlanStatus) -> Iterator[Statement]:
     spec = facts.job.spec.placement
     runs = facts.holds(ConditionType.PODS_READY)
     gpus = "1 GPU" if plan.tensor == 1 else f"{plan.tensor} GPUs"
     by_price = spec.objective == "Cost"
     price = f", {plan.price_per_iteration:.4g} an iteration" if plan.price_per_iteration else ""
-    yield Finding(
-        Level.GOOD,
+    yield Statement(
+        Verdict.GOOD,
         "Chosen",
         f"{'it runs' if runs else 'planned'} as {plan.placement},"
         f" {plan.data * plan.pipeline} ranks ({plan.data} x {plan.pipeline}) of {gpus},"
@@ -45,19 +45,19 @@ def _chosen(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
     )
     if spec.policy == "Fixed":
         said = "spec.placement.stages says so; nothing else was tried"
-        yield Finding(Level.NOTE, "Fixed", said, "placement.policy: Atlas lets geotrain choose")
+        yield Statement(Verdict.NOTE, "Fixed", said, "placement.policy: Atlas lets geotrain choose")
         return
     best = "the cheapest sample" if by_price else "the most samples a second"
     count = len(plan.alternatives)
-    yield Finding(
-        Level.GOOD,
+    yield Statement(
+        Verdict.GOOD,
         "Objective",
         f"of what fits, it gives {best} (placement.objective: {spec.objective});"
         f" {count} other{'' if count == 1 else 's'} lost",
     )
 
 
-def _unused(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
+def _unused(facts: Facts, plan: PlanStatus) -> Iterator[Statement]:
     """Data centres that the plan leaves out, and what they lack."""
     used = {each.data_center for each in plan.stages}
     allowed = facts.job.spec.placement.data_centers
@@ -77,7 +77,7 @@ def _unused(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
             why = "plans with it lost, see below"
         else:
             why = "no plan that uses it is among the best"
-        yield Finding(Level.NOTE, "NotUsed", f"{center.name} is not used: {why}")
+        yield Statement(Verdict.NOTE, "NotUsed", f"{center.name} is not used: {why}")
 
 
 def _family(schedule: str) -> str:

@@ -8,7 +8,7 @@ from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import DataCenter
 from geotrain.api.v1alpha1.resource import StatusCondition
 from geotrain.cli.answer import age
-from geotrain.cli.why import Facts, Figures, Finding, Level, Section
+from geotrain.cli.why import Facts, Figures, Section, Statement, Verdict
 
 MANAGER: Final = "geotrain.io/controller"
 ADVICE: Final[dict[str, str]] = {
@@ -84,20 +84,20 @@ def pending(facts: Facts) -> Section | None:
     return Section(title, found, _places(facts) if lacking else None)
 
 
-def _findings(facts: Facts) -> Iterator[Finding]:
+def _findings(facts: Facts) -> Iterator[Statement]:
     job, status = facts.job, facts.job.status
     if job.metadata.deletion_timestamp is not None:
-        yield Finding(Level.NOTE, "BeingDeleted", "it is being deleted")
+        yield Statement(Verdict.NOTE, "BeingDeleted", "it is being deleted")
     if job.spec.managed_by != MANAGER:
-        yield Finding(
-            Level.PROBLEM,
+        yield Statement(
+            Verdict.PROBLEM,
             "ManagedElsewhere",
             f"spec.managedBy gives it to {job.spec.managed_by}, so geotrain leaves it alone",
         )
         return
     if not status.conditions:
-        yield Finding(
-            Level.PROBLEM,
+        yield Statement(
+            Verdict.PROBLEM,
             "NotSeen",
             "no controller has looked at it yet",
             "see whether geotrain's controller runs on the hub: kubectl get deploy -A -l"
@@ -107,8 +107,8 @@ def _findings(facts: Facts) -> Iterator[Finding]:
     if status.observed_generation is not None and (
         status.observed_generation < job.metadata.generation
     ):
-        yield Finding(
-            Level.NOTE,
+        yield Statement(
+            Verdict.NOTE,
             "Outdated",
             "the spec has changed since the controller last looked; what follows is of before",
         )
@@ -116,36 +116,36 @@ def _findings(facts: Facts) -> Iterator[Finding]:
     held = status.condition(ConditionType.SUSPENDED)
     for kind, said in ((ended, "the job is given up"), (held, "it is suspended")):
         if kind is not None and kind.status == "True":
-            yield _finding(facts, kind, said, Level.PROBLEM)
+            yield _finding(facts, kind, said, Verdict.PROBLEM)
             yield from _pods(facts)
             return
     yield from _steps(facts)
     yield from _pods(facts)
 
 
-def _steps(facts: Facts) -> Iterator[Finding]:
+def _steps(facts: Facts) -> Iterator[Statement]:
     """The steps up to the first that is not done; the later ones wait for it."""
     stuck = False
     for kind, said in _STEPS:
         found = facts.job.status.condition(kind)
         if stuck or found is None:
-            yield Finding(Level.OPEN, str(kind), f"{said}: waits for the step before")
+            yield Statement(Verdict.OPEN, str(kind), f"{said}: waits for the step before")
             stuck = True
         elif found.status == "True":
             message = f": {found.message}" if found.message else ""
-            yield Finding(Level.GOOD, found.reason, f"{said}{message}")
+            yield Statement(Verdict.GOOD, found.reason, f"{said}{message}")
         else:
-            yield _finding(facts, found, said, Level.PROBLEM)
+            yield _finding(facts, found, said, Verdict.PROBLEM)
             stuck = True
 
 
-def _finding(facts: Facts, found: StatusCondition, said: str, level: Level) -> Finding:
+def _finding(facts: Facts, found: StatusCondition, said: str, level: Verdict) -> Statement:
     advice = ADVICE.get(found.reason, "")
     job = facts.job
     place = f"{job.name} -n {job.namespace}"
     since = _since(facts.now, found.last_transition_time)
     message = f": {found.message}" if found.message else ""
-    return Finding(
+    return Statement(
         level, found.reason, f"{said} ({found.reason}, {since}){message}",
         advice.replace("JOB", place),
     )  # fmt: skip
@@ -155,15 +155,15 @@ def _since(now: datetime, time: datetime) -> str:
     return f"for {age((now - time).total_seconds())}"
 
 
-def _pods(facts: Facts) -> Iterator[Finding]:
+def _pods(facts: Facts) -> Iterator[Statement]:
     """What the pods themselves show, and where nobody could look."""
     for pod in facts.pods:
         if pod.trouble:
             where = f"rank {pod.rank} in {pod.data_center}"
             node = f" on node {pod.node}" if pod.node else ""
-            yield Finding(Level.NOTE, "PodTrouble", f"{where}{node}: {pod.trouble}")
+            yield Statement(Verdict.NOTE, "PodTrouble", f"{where}{node}: {pod.trouble}")
     for sentence in facts.unseen.values():
-        yield Finding(Level.NOTE, "NotLooked", sentence)
+        yield Statement(Verdict.NOTE, "NotLooked", sentence)
 
 
 def _places(facts: Facts) -> Figures | None:

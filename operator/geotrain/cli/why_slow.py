@@ -10,7 +10,7 @@ from geotrain.api.v1alpha1.geo_training_job import PlanStatus
 from geotrain.cli.answer import age
 from geotrain.cli.links import degraded
 from geotrain.cli.top import measured_time, planned_time
-from geotrain.cli.why import Facts, Figures, Finding, Level, Section
+from geotrain.cli.why import Facts, Figures, Section, Statement, Verdict
 from geotrain.planning.placement.attribution import Attribution, Part
 from geotrain.units import Seconds, bits, format_duration, parse_bytes, parse_rate
 
@@ -71,15 +71,15 @@ def slow(facts: Facts) -> Section | None:
     return Section("Why slow", found, _figures(facts, plan))
 
 
-def _pace(facts: Facts) -> Iterator[Finding]:
+def _pace(facts: Facts) -> Iterator[Statement]:
     planned, measured = planned_time(facts.job), measured_time(facts.job)
     seen = facts.job.status.observed
     if planned is None:
         return
     if measured is None:
         why = "it does not run" if not facts.holds(ConditionType.PODS_READY) else ""
-        yield Finding(
-            Level.OPEN,
+        yield Statement(
+            Verdict.OPEN,
             "NotMeasured",
             f"planned {format_duration(planned)} an iteration; none is measured yet"
             + (f" ({why})" if why else ""),
@@ -91,15 +91,15 @@ def _pace(facts: Facts) -> Iterator[Finding]:
         f" ({ratio - 1:+.0%})"
     )
     if ratio > _SLOWER:
-        yield Finding(Level.PROBLEM, "SlowerThanPlanned", sentence)
+        yield Statement(Verdict.PROBLEM, "SlowerThanPlanned", sentence)
     else:
-        yield Finding(Level.GOOD, "AsPlanned", sentence)
+        yield Statement(Verdict.GOOD, "AsPlanned", sentence)
     old = (facts.now - seen.time).total_seconds() if seen and seen.time else 0.0
     if old > _STALE and facts.holds(ConditionType.PODS_READY):
-        yield Finding(Level.NOTE, "Stale", f"measured {age(old)} ago; nothing new was reported")
+        yield Statement(Verdict.NOTE, "Stale", f"measured {age(old)} ago; nothing new was reported")
 
 
-def _binding(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
+def _binding(facts: Facts, plan: PlanStatus) -> Iterator[Statement]:
     """Which part of the planned iteration is the largest; by replay, or else from the status."""
     parts = facts.parts
     if parts is None:
@@ -110,8 +110,8 @@ def _binding(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
         f"{format_duration(seconds)} {_PART_NAMES[part]}" for part, seconds in parts.parts.items()
     )
     where = _pair(parts) if largest == Part.WAN else ""
-    yield Finding(
-        Level.NOTE,
+    yield Statement(
+        Verdict.NOTE,
         f"BoundBy{largest}",
         f"the plan is bound by {_PART_NAMES[largest]}{where}: of"
         f" {format_duration(parts.iteration)}, {told} (by replay)",
@@ -119,8 +119,8 @@ def _binding(facts: Facts, plan: PlanStatus) -> Iterator[Finding]:
     )
     if parts.memory > _GAIN * parts.iteration:
         gain = format_duration(parts.memory)
-        yield Finding(
-            Level.NOTE,
+        yield Statement(
+            Verdict.NOTE,
             "BoundByMemory",
             f"memory for more micro-batches in flight would save {gain} an iteration",
             "raise schedule.memoryPerGpu if the GPUs have more, or turn on schedule.recompute",
@@ -138,7 +138,7 @@ def _pair(parts: Attribution) -> str:
     return f" between {one} and {other}"
 
 
-def _estimated(facts: Facts, plan: PlanStatus) -> Finding:
+def _estimated(facts: Facts, plan: PlanStatus) -> Statement:
     """From the status alone: use, bubbles and how long each link is busy."""
     busiest = max(_busy(facts, plan), default=None, key=lambda row: row[1])
     fill = (plan.pipeline - 1) / (plan.micro_batches + plan.pipeline - 1)
@@ -155,7 +155,7 @@ def _estimated(facts: Facts, plan: PlanStatus) -> Finding:
     else:
         code, why = "BoundByPipeline", f"fill and drain alone are {fill:.0%}"
         advice = _PART_ADVICE[Part.PIPELINE]
-    return Finding(Level.NOTE, code, f"by the plan {said}; {why}", advice)
+    return Statement(Verdict.NOTE, code, f"by the plan {said}; {why}", advice)
 
 
 def _busy(facts: Facts, plan: PlanStatus) -> Iterator[tuple[str, float]]:
@@ -182,7 +182,7 @@ def _link(facts: Facts, source: str, target: str) -> WanLink | None:
     return None
 
 
-def _windows(facts: Facts) -> Iterator[Finding]:
+def _windows(facts: Facts) -> Iterator[Statement]:
     found = facts.job.status.condition(ConditionType.WINDOWS_ENFORCED)
     if found is None or found.reason in _FINE_WITHOUT:
         return
@@ -190,18 +190,18 @@ def _windows(facts: Facts) -> Iterator[Finding]:
     share = seen.in_window_share if seen else None
     inside = "" if share is None else f"; {share:.0%} of the bytes were sent inside their windows"
     if found.status == "True":
-        yield Finding(Level.GOOD, found.reason, f"windows are kept: {found.message}{inside}")
+        yield Statement(Verdict.GOOD, found.reason, f"windows are kept: {found.message}{inside}")
         return
     job = facts.job
-    yield Finding(
-        Level.PROBLEM,
+    yield Statement(
+        Verdict.PROBLEM,
         found.reason,
         f"windows are not kept ({found.reason}): {found.message}{inside}",
         _WINDOW_ADVICE.get(found.reason, "").replace("JOB", f"{job.name} -n {job.namespace}"),
     )
 
 
-def _links(facts: Facts) -> Iterator[Finding]:
+def _links(facts: Facts) -> Iterator[Statement]:
     plan = facts.job.status.plan
     used = {
         link.name: link
@@ -211,13 +211,13 @@ def _links(facts: Facts) -> Iterator[Finding]:
     for link in used.values():
         for sentence in degraded(link):
             ends = f"{link.spec.source} and {link.spec.target}"
-            yield Finding(
-                Level.PROBLEM, "LinkDegraded", f"between {ends}, {sentence}",
+            yield Statement(
+                Verdict.PROBLEM, "LinkDegraded", f"between {ends}, {sentence}",
                 "ask whoever runs the network; a job that is planned anew counts with it",
             )  # fmt: skip
 
 
-def _ranks(facts: Facts) -> Iterator[Finding]:
+def _ranks(facts: Facts) -> Iterator[Statement]:
     """Ranks that are behind, by their own sidecars, and pods that were restarted."""
     latest = max((_number(each.get("iteration")) for each in facts.reports.values()), default=0.0)
     length = measured_time(facts.job) or planned_time(facts.job) or 0.0
@@ -227,18 +227,22 @@ def _ranks(facts: Facts) -> Iterator[Finding]:
         behind = latest - _number(report.get("iteration"))
         quiet = _number(report.get("secondsSinceSignal"))
         if behind > 1:
-            yield Finding(Level.PROBLEM, "LateRank", f"{where} is {behind:.0f} iterations behind")
+            yield Statement(
+                Verdict.PROBLEM, "LateRank", f"{where} is {behind:.0f} iterations behind"
+            )
         elif length and quiet > max(_SILENT * length, 1.0) and not report.get("done"):
-            yield Finding(
-                Level.PROBLEM, "LateRank", f"{where} has not signalled for {age(quiet)}",
+            yield Statement(
+                Verdict.PROBLEM, "LateRank", f"{where} has not signalled for {age(quiet)}",
                 f"see geotrain logs {facts.job.name} -n {facts.job.namespace} --rank {rank}",
             )  # fmt: skip
     restarts = facts.job.status.observed.restarts if facts.job.status.observed else 0
     if restarts:
         times = "once" if restarts == 1 else f"{restarts} times"
-        yield Finding(Level.NOTE, "Restarted", f"the gang was restarted {times}; each costs time")
+        yield Statement(
+            Verdict.NOTE, "Restarted", f"the gang was restarted {times}; each costs time"
+        )
     for sentence in facts.unseen.values() if facts.holds(ConditionType.PODS_READY) else ():
-        yield Finding(Level.NOTE, "NotLooked", f"late ranks are not looked for: {sentence}")
+        yield Statement(Verdict.NOTE, "NotLooked", f"late ranks are not looked for: {sentence}")
 
 
 def _number(value: Any) -> float:
@@ -246,7 +250,7 @@ def _number(value: Any) -> float:
     return float(value) if good else 0.0
 
 
-def _prefill(facts: Facts) -> Iterator[Finding]:
+def _prefill(facts: Facts) -> Iterator[Statement]:
     job = facts.job
     mine = [
         p for p in facts.pools or () if (p.namespace, p.status.job) == (job.namespace, job.name)
@@ -254,18 +258,18 @@ def _prefill(facts: Facts) -> Iterator[Finding]:
     for pool in mine:
         found = pool.status.condition(ConditionType.TRAINING_PROTECTED)
         if found is not None and found.status == "False":
-            yield Finding(
-                Level.PROBLEM, found.reason, f"prefill of {pool.name}: {found.message}",
+            yield Statement(
+                Verdict.PROBLEM, found.reason, f"prefill of {pool.name}: {found.message}",
                 "raise the pool's guard, or lower placement.maxPerGpu",
             )  # fmt: skip
 
 
-def _costs(facts: Facts) -> Iterator[Finding]:
+def _costs(facts: Facts) -> Iterator[Statement]:
     planned, measured = planned_time(facts.job), measured_time(facts.job)
     guessed = facts.job.spec.profile_ref is None
     if guessed and planned and measured and abs(measured / planned - 1) > _SLOWER - 1:
-        yield Finding(
-            Level.NOTE,
+        yield Statement(
+            Verdict.NOTE,
             "CostsEstimated",
             "layer times are estimated from spec.model, not measured, so the plan may be off",
             "measure a profile and give it by spec.profileRef",

@@ -375,7 +375,7 @@ def test_no_hub_is_one_sentence(world: World, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "context west: geotrain is not installed there, or it is no hub" in done.stderr
     none = world.run("top", config=tmp_path / "none")
-    assert none.stderr == "error: your kubeconfig has no current context; give --context\n"
+    assert none.stderr == "error: your kubeconfig has no current context; give --hub-context\n"
     document = yaml.safe_load(bare.read_text())
     document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     (tmp_path / "silent").write_text(yaml.safe_dump(document))
@@ -395,7 +395,7 @@ def test_what_is_typed_is_completed_from_the_hub_and_faults_are_silent(world: Wo
     assert offered("explain", "") == [JOB]
     assert offered("explain", "-n", "team-b", "") == ["llama"]
     assert offered("top", "-n", "team") == ["team-a", "team-b"]
-    assert offered("logs", "--context", "") == ["hub", "kind-dc-west"]
+    assert offered("logs", "--hub-context", "") == ["hub", "kind-dc-west"]
     assert offered("logs", JOB, "--member-context", "dc-w") == ["dc-west="]
     assert offered("explain", "", config=world.folder / "nowhere") == []
 

@@ -79,7 +79,7 @@ def test_the_authority_is_given_as_data(tmp_path: Path) -> None:
 
 def test_the_current_context_is_that_of_the_first_file_that_has_one(tmp_path: Path) -> None:
     paths = [config(tmp_path / "a", "hub"), tmp_path / "absent", config(tmp_path / "b", "west")]
-    with pytest.raises(CredentialsError, match="no current context; give --context"):
+    with pytest.raises(CredentialsError, match="no current context; give --hub-context"):
         kubeconfigs.current(paths)
     with paths[2].open("a") as file:
         file.write("current-context: west\n")

@@ -174,6 +174,13 @@ def test_top_shows_what_is_asked_for(hub, what, kinds):
     assert "team-b" not in found
 
 
+def test_top_shows_jobs_and_pools_alike_in_every_form(hub):
+    found = listed(hub.run("top"))
+    assert "Jobs\n" in found
+    assert "Prefill pools\n" in found
+    assert "Prefill pools" not in listed(hub.run("top", "jobs", "-o", "wide"))
+
+
 def test_top_wide_has_more(hub):
     found = listed(hub.run("top", "-o", "wide"))
     assert "dc-central>dc-west:1Gi" in found
@@ -184,7 +191,8 @@ def test_top_wide_has_more(hub):
 def test_top_for_programs(hub):
     names = listed(hub.run("top", "-o", "name")).splitlines()
     centers = [f"datacenter.geotrain.io/{name}" for name in hubs.CENTERS]
-    assert names == ["geotrainingjob.geotrain.io/gpt", *centers]
+    pools = ["prefillpool.geotrain.io/llama"]
+    assert names == ["geotrainingjob.geotrain.io/gpt", *pools, *centers]
     assert listed(hub.run("top", "pools", "-o", "name")) == "prefillpool.geotrain.io/llama\n"
     found = json.loads(listed(hub.run("top", "-o", "json")))
     assert found["jobs"][0]["gpuBusy"] == pytest.approx(0.386 * 1.899 / 2.4, abs=0.005)
@@ -192,7 +200,10 @@ def test_top_for_programs(hub):
     assert found["pools"][0]["name"] == "llama"
     assert found["dataCenters"][0]["usedGpus"] is None
     assert json.loads(listed(hub.run("top", "dc", "-o", "json"))).keys() == {"dataCenters"}
-    assert "dataCenters" not in json.loads(listed(hub.run("top", "jobs", "-o", "json")))
+    jobs = json.loads(listed(hub.run("top", "jobs", "-o", "json")))
+    assert jobs.keys() == {"jobs"}
+    assert jobs["jobs"][0]["bubbleSeconds"] == {"offered": 10, "used": 4}
+    assert json.loads(listed(hub.run("top", "pools", "-o", "json"))).keys() == {"pools"}
 
 
 def test_an_empty_hub_has_nothing_to_show(live):

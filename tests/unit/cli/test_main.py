@@ -119,6 +119,7 @@ def test_help_and_planning_import_no_client_of_kubernetes():
         ([*PLAN, "--request-timeout", "soon"], 2, "--request-timeout: 'soon' is not a duration"),
         (["nonsense"], 2, "No such command"),
         (["plan", "--nonsense"], 2, "No such option"),
+        (["links", "--hub-context", "x"], 2, "there is no context 'x' in your kubeconfig"),
         (["links", "--context", "x"], 2, "there is no context 'x' in your kubeconfig"),
         (["links", "--kubeconfig", "none"], 2, "--kubeconfig: there is no file none"),
         (["explain", "gpt", "-n", "a", "-A"], 2, "give either -n or -A"),

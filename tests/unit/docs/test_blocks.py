@@ -54,7 +54,7 @@ def test_commands_are_tested_somewhere(block):
 def _needs_no_cluster(words: tuple[str, ...]) -> bool:
     program = Path(words[0]).name
     if program == "geotrain":
-        return words[1] in OFFLINE and not {"cluster", "--context"} & set(words)
+        return words[1] in OFFLINE and not {"cluster", "--context", "--hub-context"} & set(words)
     return program in ("make", "export", "cd")
 
 
