@@ -97,7 +97,12 @@ def print_document(content: Mapping[str, object], output: StrEnum) -> None:
     if output.value == Output.JSON.value:
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
     else:
-        typer.echo(yaml.dump(content, Dumper=_DUMPER, sort_keys=False), nl=False)
+        typer.echo(yaml_text(content), nl=False)
+
+
+def yaml_text(content: Mapping[str, object]) -> str:
+    """A document in YAML, its keys in the order in which they are given."""
+    return str(yaml.dump(content, Dumper=_DUMPER, sort_keys=False))
 
 
 def duration(option: str, text: str) -> Seconds:

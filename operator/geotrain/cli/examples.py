@@ -27,6 +27,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "the best layout of a large dense model",
             "geotrain explore -f examples/explore/dense-405b.yaml --budget 10s",
         ),
+        (
+            "apply the job with the best degrees",
+            "geotrain explore -f job.yaml --topology cluster -o job | kubectl apply -f -",
+        ),
     ),
     "join": (
         ("register another cluster", "geotrain join dc-west --hub-context hub --context west"),
