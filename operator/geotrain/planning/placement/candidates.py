@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
 
-from geotrain.model.decision import Reason
+from geotrain.model.decision import NoPlan, Reason
 from geotrain.model.plan import Placement
 from geotrain.model.topology import DataCenter, Topology, WanLink
 from geotrain.model.workload import Workload
@@ -81,8 +81,8 @@ def shortage(centers: Sequence[DataCenter], workload: Workload, data: int) -> tu
     whole = f"{workload.pipeline} stages need {needs} GPUs each and do not fit: " + "; ".join(
         text for text, _ in lacks
     )
-    details = [Reason("NoFeasiblePlacement", text) for text, is_short in lacks if is_short]
-    return (Reason("NoFeasiblePlacement", whole), *details)
+    details = [Reason(NoPlan.NO_FEASIBLE_PLACEMENT, text) for text, is_short in lacks if is_short]
+    return (Reason(NoPlan.NO_FEASIBLE_PLACEMENT, whole), *details)
 
 
 def _lack(center: DataCenter, wanted: int, size: int, needs: str) -> tuple[str, bool]:
@@ -108,12 +108,12 @@ def _input_faults(workload: Workload) -> Iterator[Reason]:
     )  # fmt: skip
     if least < 1:
         yield Reason(
-            "InvalidParallelism",
+            NoPlan.INVALID_PARALLELISM,
             f"pipeline, tensor, data, batch and connections must be at least 1; one is {least}",
         )
     elif workload.pipeline > layers:
         yield Reason(
-            "InvalidParallelism",
+            NoPlan.INVALID_PARALLELISM,
             f"{layers} layers cannot make {workload.pipeline} stages; every stage needs a layer",
         )
     elif workload.data is not None and not workload.micro_batches(workload.data):
@@ -123,7 +123,7 @@ def _input_faults(workload: Workload) -> Iterator[Reason]:
     fixed = sum(count for _, count in workload.fixed)
     if workload.placement == "Fixed" and fixed != workload.pipeline:
         yield Reason(
-            "InvalidParallelism",
+            NoPlan.INVALID_PARALLELISM,
             f"the placement fixes {fixed} stages, but the pipeline has {workload.pipeline}",
         )
 
@@ -134,7 +134,7 @@ def _too_long(workload: Workload) -> Iterator[Reason]:
     actions = _actions(workload, most)
     if actions > _MOST_ACTIONS:
         yield Reason(
-            "InvalidParallelism",
+            NoPlan.INVALID_PARALLELISM,
             f"{actions} forwards and backwards a replica are more than the {_MOST_ACTIONS} that can"
             " be replayed; use larger micro-batches or more replicas",
         )
@@ -147,7 +147,7 @@ def _actions(workload: Workload, data: int) -> int:
 def _indivisible(workload: Workload) -> Reason:
     degree = "any degree that fits" if workload.data is None else f"{workload.data} replicas"
     return Reason(
-        "InvalidParallelism",
+        NoPlan.INVALID_PARALLELISM,
         f"a global batch of {workload.global_batch} samples does not divide into micro-batches of "
         f"{workload.micro_batch} on {degree}",
     )
@@ -155,13 +155,15 @@ def _indivisible(workload: Workload) -> Reason:
 
 def _unknown(topology: Topology, workload: Workload) -> Iterator[Reason]:
     if not topology.data_centers:
-        yield Reason("NoDataCenters", "no data centre is known")
+        yield Reason(NoPlan.NO_DATA_CENTERS, "no data centre is known")
         return
     known = ", ".join(sorted(center.name for center in topology.data_centers))
     names = [name for name, _ in workload.fixed] if workload.placement == "Fixed" else []
     for name in dict.fromkeys([*workload.allowed, *names]):
         if topology.data_center(name) is None:
-            yield Reason("UnknownDataCenter", f"there is no data centre {name!r}; known: {known}")
+            yield Reason(
+                NoPlan.UNKNOWN_DATA_CENTER, f"there is no data centre {name!r}; known: {known}"
+            )
 
 
 def _allowed(topology: Topology, workload: Workload) -> list[DataCenter]:
@@ -305,5 +307,5 @@ def _missing_link(links: Links, segments: Segments) -> Reason | None:
     for source, target in _crossings(segments):
         if (source, target) not in links:
             sentence = f"there is no WanLink from {source} to {target}, which are neighbours"
-            return Reason("LinkMissing", f"{sentence} in the pipeline")
+            return Reason(NoPlan.LINK_MISSING, f"{sentence} in the pipeline")
     return None

@@ -8,10 +8,11 @@ most of the work is never done. Equal scores go to the candidate that comes firs
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import pairwise
 from math import fsum
 
-from geotrain.model.decision import Infeasible, Reason
+from geotrain.model.decision import Infeasible, NoPlan, Reason
 from geotrain.model.plan import Alternative, Interval, Order, Placement, Plan
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
@@ -113,14 +114,7 @@ _MOST_FINISHED = 8
 _MOST_JITTERED = 12
 """Plans, the best without jitter first, that are replayed with it."""
 
-_SEVERITY = (
-    "NoDataCenters",
-    "InvalidParallelism",
-    "UnknownDataCenter",
-    "NotEnoughMemory",
-    "NoFeasiblePlacement",
-    "LinkMissing",
-)
+_SEVERITY: list[StrEnum] = [*NoPlan]
 
 
 def _by_severity(reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
@@ -332,7 +326,7 @@ class _Search:
             f"micro-batch, and may use {format_bytes(memory)}; use more stages or a larger tensor "
             "degree"
         )
-        reason = Reason("NotEnoughMemory", sentence)
+        reason = Reason(NoPlan.NOT_ENOUGH_MEMORY, sentence)
         self.reject(placement.segments, placement.data, "", reason)
         return False
 
@@ -350,7 +344,7 @@ class _Search:
                 yield trial
             else:
                 placement = candidate.placement
-                reason = Reason("NotEnoughMemory", f"{trial.name} {trial.why}")
+                reason = Reason(NoPlan.NOT_ENOUGH_MEMORY, f"{trial.name} {trial.why}")
                 self.reject(placement.segments, placement.data, trial.name, reason)
 
     def _is_beaten(self, rank: Score) -> bool:
