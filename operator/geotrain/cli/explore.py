@@ -161,7 +161,7 @@ def _asked(given: problem.Given, job: str | None) -> _Asked:
 
 def _exploration(files: list[Path]) -> Mapping[str, Any] | None:
     """The exploration, where the only file holds nothing else."""
-    if len(files) != 1 or files[0].is_dir():
+    if len(files) != 1 or texts.is_folder(files[0]):
         return None
     found = texts.load(files[0])
     if len(found) == 1 and isinstance(found[0], Mapping) and "kind" not in found[0]:

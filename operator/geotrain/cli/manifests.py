@@ -252,7 +252,7 @@ def _foreign_to_json(document: Any) -> str:
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
+        if texts.is_folder(path):
             yield from _in_folder(path)
         else:
             yield path

@@ -10,6 +10,8 @@ from geotrain.cli.scope import Scope
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.planning.placement.choose import at, baseline, choose
+from geotrain.planning.placement.footprint import footprints
+from geotrain.planning.placement.idle import better, idle
 from geotrain.planning.placement.pareto import pareto
 from geotrain.planning.placement.what_if import Outcome, what_if
 from geotrain.planning.schedule import render
@@ -38,24 +40,34 @@ def plan(
         if isinstance(chosen, Infeasible):
             answer.refuse(chosen, output, asked.unused.sentences)
         plain = _without_geotrain(wanted, chosen)
+        extras = _extras(wanted, chosen)
         front = _front(wanted) if objective == problem.Objective.PARETO else ()
     if output.is_text:
-        most = reports.MOST_LOSERS if output == Output.TABLE else None
+        wide = output == Output.WIDE
         more = (
             *reports.front_table(front),
             *pods.tables(wanted, chosen),
             *reports.notes(chosen),
             *wanted.unused.blocks,
         )
-        screen.show(*reports.tables(chosen, plain, most), *more, wide=output == Output.WIDE)
+        screen.show(*reports.tables(chosen, plain, extras, wide=wide), *more, wide=wide)
     else:
         document = reports.document(chosen, plain, front) | pods.document(wanted, chosen)
-        unused = wanted.unused.document
+        document |= reports.extra_document(extras) | wanted.unused.document
         notes = [*chosen.notes, *wanted.unused.notes]
-        answer.print_document({**document, **unused, "notes": notes}, output)
+        answer.print_document({**document, "notes": notes}, output)
     if grid:
         typer.echo(screen.fitted(lambda columns: render.time_grid(chosen, columns)))
     answer.write_files(chosen, csv, trace, gantt or [])
+
+
+def _extras(asked: problem.Problem, chosen: Plan) -> reports.Extras:
+    """Memory and idle GPUs; more degrees are tried where another tensor group would find room."""
+    topology, workload = asked.topology, asked.workload
+    left = idle(topology, workload, chosen.placement)
+    is_room = any(each.gpus >= workload.tensor for each in left)
+    more = better(topology, workload, chosen) if is_room else None
+    return reports.Extras(footprints(topology, workload, chosen), left, more)
 
 
 def _front(asked: problem.Problem) -> tuple[Outcome, ...]:

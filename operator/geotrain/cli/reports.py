@@ -1,22 +1,129 @@
 """A plan as tables for people and as a document for programs."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 from geotrain.cli.tables import Block, Prose, Style, Table, table
 from geotrain.model.plan import Alternative, Plan
+from geotrain.planning.placement.footprint import Footprint
+from geotrain.planning.placement.idle import Better, Idle
 from geotrain.planning.placement.what_if import Outcome
 from geotrain.units import format_bytes, format_duration
 
 MOST_LOSERS = 12
+_MOST_ROWS = 16
+"""Of stages that hold differently much, in a table that is not wide."""
 
 
-def tables(plan: Plan, plain: Plan | None, most: int | None = MOST_LOSERS) -> Iterator[Block]:
-    """The winner, its placement and links, and ``most`` losers (None: all) with their reasons."""
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What is worked out beside a plan: memory of its stages, idle GPUs and what would use them."""
+
+    footprints: Sequence[Footprint] = ()
+    idle: Sequence[Idle] = ()
+    better: Better | None = None
+
+
+def tables(plan: Plan, plain: Plan | None, extras: Extras, *, wide: bool) -> Iterator[Block]:
+    """The winner, where it runs and what that takes, and the losers with their reasons.
+
+    Those and the stages are all there in ``wide`` tables alone.
+    """
     yield from _summary(plan, plain)
     yield _placement(plan)
+    yield from _extras(plan, extras, wide=wide)
     if plan.connections:
         yield _links(plan)
-    yield _alternatives(plan, most)
+    yield _alternatives(plan, None if wide else MOST_LOSERS)
+
+
+def _extras(plan: Plan, extras: Extras, *, wide: bool) -> Iterator[Block]:
+    yield _memory(plan, extras.footprints, wide=wide)
+    if extras.idle:
+        shown = table("Idle GPUs", "data centre", "GPUs", "why")
+        for each in extras.idle:
+            shown.add(each.data_center, str(each.gpus), each.why)
+        yield shown
+    if extras.better is not None:
+        yield Prose(_use(plan, extras.better), Style.WARNING, lead="would use them: ")
+
+
+def _use(plan: Plan, better: Better) -> str:
+    """Which degrees, in the job's own words."""
+    changed = [
+        f"{name}: {value}"
+        for name, value, now in (
+            ("pipeline", better.pipeline, plan.placement.stages),
+            ("data", better.data, plan.placement.data),
+        )
+        if value != now
+    ]
+    return (
+        f"{', '.join(changed)} ({better.gpus} GPUs, {format_duration(better.iteration)} an"
+        f" iteration, {better.samples_per_second:.4g} samples/s)"
+    )
+
+
+def _memory(plan: Plan, footprints: Sequence[Footprint], *, wide: bool) -> Table:
+    shown = table(
+        "Memory of a GPU", "stages", "data centre", "weights, gradients, optimizer", "activations",
+        "peak", "of", "headroom",
+    )  # fmt: skip
+    shown.caption = "headroom is left at the peak: prefill may use it"
+    cells = [
+        (
+            plan.placement.data_center_of(stage),
+            format_bytes(each.state),
+            format_bytes(each.transient + each.activations),
+            format_bytes(each.used),
+            "" if each.limit is None else format_bytes(each.limit),
+            "" if each.headroom is None else format_bytes(each.headroom),
+        )
+        for stage, each in enumerate(footprints)
+    ]
+    first = 0
+    for row, same in groupby(cells):
+        last = first + len(list(same)) - 1
+        shown.add(f"{first}" if first == last else f"{first}-{last}", *row)
+        first = last + 1
+    more = len(shown.rows) - _MOST_ROWS
+    if more > 0 and not wide:
+        del shown.rows[_MOST_ROWS:], shown.styles[_MOST_ROWS:]
+        shown.caption += f"; and {more} more rows with -o wide"
+    return shown
+
+
+def extra_document(extras: Extras) -> dict[str, object]:
+    """The same for programs."""
+    better = extras.better
+    return {
+        "memory": [
+            {
+                "stage": stage,
+                "stateBytes": each.state,
+                "transientBytes": each.transient,
+                "activationBytes": each.activations,
+                "peakBytes": each.used,
+                "limitBytes": each.limit,
+                "headroomBytes": each.headroom,
+            }
+            for stage, each in enumerate(extras.footprints)
+        ],
+        "idle": [
+            {"dataCenter": each.data_center, "gpus": each.gpus, "why": each.why}
+            for each in extras.idle
+        ],
+        "wouldUseIdle": None
+        if better is None
+        else {
+            "pipeline": better.pipeline,
+            "data": better.data,
+            "gpus": better.gpus,
+            "iterationSeconds": better.iteration,
+            "samplesPerSecond": better.samples_per_second,
+        },
+    }
 
 
 def notes(plan: Plan) -> Iterator[Prose]:

@@ -24,6 +24,8 @@ from geotrain.planning.schedule.uniform import Uniform
 from geotrain.units import Seconds, format_duration, parse_duration
 
 MOST_ACTIONS: Final = 1_000_000
+MOST_CELLS: Final = 2 * MOST_ACTIONS
+"""Of a file, with those in which a rank waits: some three seconds."""
 
 
 class Output(StrEnum):
@@ -169,7 +171,11 @@ def _chunks(chosen: Policy, name: str, wanted: int | None) -> int:
 
 def _given(path: Path, uniform: Uniform, counts: dict[str, int | None]) -> Work:
     """Somebody else's order."""
-    order = actions.read_order(text_of(path))
+    text = text_of(path)
+    cells = text.count(",") + text.count("\n")
+    if cells > MOST_CELLS:
+        raise InputError(f"{path} has {cells} cells; at most {MOST_CELLS} are read")
+    order = actions.read_order(text)
     _require_size(sum(map(len, order)))
     layout = layouts.layout_of(order)
     cap = counts["--in-flight"]

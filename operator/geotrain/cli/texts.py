@@ -39,6 +39,14 @@ def text_of(path: Path) -> str:
     return text.removeprefix("\ufeff")
 
 
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder. Raises InputError for what can be no path at all."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {_cause(error)}") from error
+
+
 def _cause(error: OSError | ValueError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)

@@ -101,9 +101,15 @@ def test_json_is_read_before_yaml_which_takes_small_numbers_for_text():
     assert fault(documents.either, "[" * 100_000).startswith("job.yaml is not YAML: ")
 
 
-@pytest.mark.parametrize(
-    "read", [documents.yaml_documents, documents.json_document, documents.either]
-)
-def test_a_document_has_at_most_so_many_characters(read):
+@pytest.mark.parametrize("read", [documents.yaml_documents, documents.either])
+def test_yaml_has_at_most_so_many_characters(read):
     text = " " * (documents.MOST_CHARACTERS + 1)
-    assert "more than the 4194304 characters that a document may have" in fault(read, text)
+    assert "it has more than the 2097152 characters that YAML may have" in fault(read, text)
+
+
+def test_json_may_be_longer_and_where_a_key_stands_twice_is_then_not_told():
+    text = f'[{" " * documents.MOST_CHARACTERS}{{"a": 1, "a": 2}}]'
+    assert documents.json_document(text.replace(', "a"', ', "b"'), "x") == [{"a": 1, "b": 2}]
+    assert fault(documents.json_document, text) == (
+        "job.yaml: the key 'a' is given twice; keep one of them"
+    )

@@ -32,3 +32,10 @@ def test_what_is_no_file_is_one_sentence(path, says):
     with pytest.raises(InputError) as caught:
         texts.text_of(Path(path))
     assert says in str(caught.value)
+
+
+def test_what_can_be_no_path_is_one_sentence(tmp_path):
+    assert texts.is_folder(tmp_path)
+    assert not texts.is_folder(tmp_path / "nothing")
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        texts.is_folder(Path("a" * 300))
