@@ -21,11 +21,12 @@ from geotrain.errors import InputError
 MOST_CHARACTERS: Final = 2 * 2**20
 """Of YAML, whose densest form is then read in some five seconds: a topology of more than a hundred
 data centres, each linked with each. The API server takes 3 MiB in one request."""
-MOST_VALUES: Final = 1_000_000
+MOST_VALUES: Final = 300_000
 """Values of a document, those of an alias counted wherever it stands."""
 MOST_LEVELS: Final = 100
 """Levels of a document: what reads it may go down by recursion."""
 
+_TOO_MANY: Final = f"it stands for more than {MOST_VALUES} values"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -146,7 +147,7 @@ def _measured(root: yaml.Node) -> tuple[Iterable[yaml.Node], str]:
             values = 1 + sum(values for values, _ in parts)
             levels = 1 + max((levels for _, levels in parts), default=0)
             if values > MOST_VALUES:
-                return (), f"it stands for more than {MOST_VALUES} values"
+                return (), _TOO_MANY
             if levels > MOST_LEVELS:
                 return (), f"it is more than {MOST_LEVELS} levels deep"
             measured[node] = values, levels
@@ -156,6 +157,8 @@ def _measured(root: yaml.Node) -> tuple[Iterable[yaml.Node], str]:
         else:
             begun.add(node)
             fresh = [each for each in inner if each not in measured]
+            if len(left) + len(fresh) > MOST_VALUES:
+                return (), _TOO_MANY
             if not begun.isdisjoint(fresh):
                 return (), "a part of it contains itself"
             left += fresh

@@ -1,7 +1,7 @@
 """What all kinds share: metadata, conditions, references, pod templates."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
@@ -240,9 +240,15 @@ def explain(error: ValidationError, read: type[BaseModel] | None = None) -> str:
 
     With ``read``, the model that was read, a field that does not exist is told with the nearest.
     """
-    faults = [f"{_path(e['loc'])}: {_sentence(e, read)}" for e in error.errors()]
+    faults = [f"{_path(e['loc'])}: {_sentence(e, read)}" for e in _first_causes(error.errors())]
     more = len(faults) - _MOST_FAULTS
     return "; ".join(faults[:_MOST_FAULTS]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _first_causes(errors: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
+    """Without lists that are too short because what was in them is wrong."""
+    inner = {each["loc"][: len(each["loc"]) - up] for each in errors for up in range(1, 4)}
+    return (each for each in errors if each["type"] != "too_short" or each["loc"] not in inner)
 
 
 def _sentence(error: ErrorDetails, read: type[BaseModel] | None) -> str:
