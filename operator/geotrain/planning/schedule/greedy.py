@@ -4,9 +4,9 @@ Three steps, all by exact replay:
 
 1. **Patterns.** GPipe, 1F1B, Atlas and GeoPipe within memory, and whatever orders the caller names.
    None of them is better than the answer in makespan, nor in span where one order has both.
-2. **Lists.** Policies of ``greedy_lists``, forwards and backwards in time, in an order in which
+2. **Lists.** Policies of ``lists``, forwards and backwards in time, in an order in which
    each adds most to those before it; as many as the size of the pipeline allows.
-3. **Search.** The best few are improved along their critical path (``greedy_search``).
+3. **Search.** The best few are improved along their critical path (``swaps``).
 
 Two measures: the *makespan* is from the first action to the last anywhere; the *span* is the
 longest that one device takes from its own first action to its last. The span bounds the period of
@@ -20,13 +20,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import fsum
 
-from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.geopipe import forwards_in
-from geotrain.planning.schedule.greedy_lists import Policy, list_schedule
-from geotrain.planning.schedule.greedy_search import Goal, improve
-from geotrain.planning.schedule.greedy_shop import (
+from geotrain.planning.schedule.lists import Policy, list_schedule
+from geotrain.planning.schedule.shop import (
     BACKWARD,
     FORWARD,
     KINDS,
@@ -41,6 +39,7 @@ from geotrain.planning.schedule.greedy_shop import (
     sweep,
     within_memory,
 )
+from geotrain.planning.schedule.swaps import Goal, improve
 from geotrain.units import Seconds
 
 POLICIES = (
@@ -106,7 +105,7 @@ def greedy(
 
     Raises InputError where a device cannot hold one micro-batch of each of its stages.
     """
-    place = _checked(costs, micro_batches, caps, split)
+    place = shop(costs, micro_batches, caps, split=split)
     least = bounds(place)
     named = _replayed(place, _patterns(place))
     found = [*named, *_replayed(place, _listed(place))]
@@ -116,22 +115,6 @@ def greedy(
     goal = Goal(place, limits, span_first)
     ranked = sorted([*found, *named], key=goal.key)
     return order_of(place, _searched(goal, ranked, searched // place.actions, least).rows)
-
-
-def _checked(costs: Costs, micro_batches: int, caps: Sequence[int], split: bool) -> Shop:
-    if micro_batches < 1:
-        raise InputError(f"{micro_batches} micro-batches make no iteration; give at least one")
-    if len(caps) != costs.devices:
-        raise InputError(f"{len(caps)} caps for {costs.devices} devices; give each device one")
-    place = shop(costs, micro_batches, caps, split=split)
-    for device, cap in enumerate(caps):
-        stages = len(place.stages_of(device))
-        if cap < stages:
-            raise InputError(
-                f"device {device} holds {cap} micro-batches in flight, but runs {stages} stages; "
-                "it needs room for one of each"
-            )
-    return place
 
 
 def _replayed(place: Shop, many: Iterable[Rows]) -> list[Sweep]:
@@ -147,12 +130,12 @@ def _reaches(found: Sweep, least: tuple[Seconds, Seconds]) -> bool:
 def _listed(place: Shop) -> Iterator[Rows]:
     policies = POLICIES if place.split else WHOLE_POLICIES
     count = max(_FEWEST_LISTS, LISTED // place.actions)
-    return (list_schedule(place, policy) for policy in policies[:count])
+    return (list_schedule(place, policy).rows for policy in policies[:count])
 
 
 def _patterns(place: Shop) -> Iterator[Rows]:
     """The cheap ones that the answer is measured against; the first is there for any layout."""
-    yield list_schedule(place, Policy(pending=1))
+    yield list_schedule(place, Policy(pending=1)).rows
     if place.layout == tuple(range(place.stages)):
         yield from (depth_rows(place, depths) for depths in _depths(place))
 

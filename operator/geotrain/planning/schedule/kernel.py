@@ -8,7 +8,9 @@ makes no message for another device), and for how long.
 
 ``ends`` and ``sent`` hold a number a step: its end, and its message's last byte on the wire. Behind
 the steps lie slots for what is there beforehand: in ``ends`` when each device is free, and last in
-``sent`` one for what needs no message, minus infinity. Units: seconds. (``zip`` goes without ``strict``, which numba does not know.)
+``sent`` one for what needs no message, minus infinity. Units: seconds.
+
+``zip`` goes without ``strict``, which numba does not know.
 """
 
 from typing import Any

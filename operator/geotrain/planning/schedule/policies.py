@@ -20,7 +20,6 @@ from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.interleaved import interleaved_1f1b
 from geotrain.planning.schedule.layouts import Layout, interleaved, one_stage_each, v_shape
 from geotrain.planning.schedule.optimal import Optimum, optimal
-from geotrain.planning.schedule.varuna import varuna
 from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
 from geotrain.planning.schedule.zero_bubble_v import zb_v, zero_bubble_v
 from geotrain.units import Seconds
@@ -173,7 +172,7 @@ POLICIES: dict[str, Policy] = {
         lambda p, _: v_shape(p),
         2,
     ),
-    "varuna": Policy("backward when it can, recompute while waiting", _within_room(varuna)),
+    "varuna": Policy("backward when it can, recompute while waiting", _within_room(backward_first)),
     "atlas": Policy("what has arrived, backwards first", _within_room(backward_first)),
     "geopipe": Policy(
         "1F1B with more warm-up before each wide-area boundary", _within_room(geopipe)

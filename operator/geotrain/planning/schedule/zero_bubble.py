@@ -22,12 +22,10 @@ from heapq import nsmallest
 from itertools import chain, islice
 
 from geotrain.model.plan import Order
-from geotrain.planning.schedule.bubbles import longest_span, makespan
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import Candidate, Memory, Rules, list_schedule
-from geotrain.planning.schedule.timeline import program, replay
+from geotrain.planning.schedule.lists import Listed, Policy, list_schedule
+from geotrain.planning.schedule.shop import Shop, order_of, shop, sweep
 from geotrain.planning.schedule.zero_bubble_rounds import built_in_rounds
-from geotrain.units import Seconds
 
 FREED = 5
 """Eighths of an activation that a weight gradient does not need.
@@ -69,7 +67,7 @@ def zb_1p(costs: Costs, micro_batches: int) -> Order:
 def zb_2p(costs: Costs, micro_batches: int) -> Order:
     """At most 2p activations, of which an input gradient frees ``FREED`` eighths of one."""
     devices = len(costs.stages)
-    return _best_of(costs, micro_batches, Memory((2 * devices,) * devices, FREED))
+    return _best_of(shop(costs, micro_batches, (2 * devices,) * devices, split=True), FREED)
 
 
 def zero_bubble(
@@ -82,48 +80,45 @@ def zero_bubble(
 
     ``depths`` are further warm-ups to try: by stage, forwards ahead of its gradients.
     """
-    return _best_of(costs, micro_batches, Memory(tuple(caps)), depths)
+    return _best_of(shop(costs, micro_batches, caps, split=True), 0, depths)
 
 
-def best(costs: Costs, candidates: Iterable[Candidate]) -> Order:
+def best(place: Shop, candidates: Iterable[Listed]) -> Order:
     """The order whose longest span of a device, from its first start to its last end, is least.
 
     Among equals the shorter iteration. Of the candidates the best few by their own clocks, which
     may leave out that messages wait for each other, are replayed exactly.
     """
-
-    def score(order: Order) -> tuple[Seconds, Seconds]:
-        timeline = replay(program(order), costs, 1, iterations=1)
-        return longest_span(timeline), makespan(timeline)
-
-    return min((each.order for each in nsmallest(_REPLAYED, candidates)), key=score)
+    few = [sweep(place, listed.rows) for listed in nsmallest(_REPLAYED, candidates)]
+    found = min((each for each in few if each), key=lambda each: each.score[::-1])
+    return order_of(place, found.rows)
 
 
-def _best_of(
-    costs: Costs,
-    micro_batches: int,
-    memory: Memory,
-    more: Iterable[tuple[int, ...]] = (),
-) -> Order:
-    actions = max(1, 3 * len(costs.stages) * micro_batches)
+def _best_of(place: Shop, freed: int, more: Iterable[tuple[int, ...]] = ()) -> Order:
     # Where memory is tight many variants are the same one.
-    variants = dict.fromkeys(_variants(len(costs.stages), memory.caps, more))
+    variants = dict.fromkeys(_variants(place.stages, place.caps, freed, more))
     listed = (
-        list_schedule(costs, memory, micro_batches, rules)
-        for rules in islice(variants, max(_FEWEST_LISTS, LISTED // actions))
+        list_schedule(place, variant)
+        for variant in islice(variants, max(_FEWEST_LISTS, LISTED // place.actions))
     )
-    built = built_in_rounds(costs, memory, micro_batches)
-    return best(costs, chain(listed, built))
+    return best(place, chain(listed, built_in_rounds(place, freed)))
 
 
 def _variants(
-    stages: int, room: tuple[int, ...], more: Iterable[tuple[int, ...]]
-) -> Iterator[Rules]:
+    stages: int, room: tuple[int, ...], freed: int, more: Iterable[tuple[int, ...]]
+) -> Iterator[Policy]:
     """What is asked for, all that memory holds, and depths with a slope; never above memory."""
+
+    def variant(wanted: Iterable[int], alternate: bool, patience: float = 0.0) -> Policy:
+        depths = tuple(map(min, wanted, room))
+        return Policy(
+            filler=patience, relieve=False, alternate=alternate, depths=depths, freed=freed
+        )
+
     for wanted in more:
-        yield Rules(tuple(map(min, wanted, room)), True)
+        yield variant(wanted, True)
     for patience in (0.0, 1.0):
-        yield Rules(room, True, patience)
+        yield variant(room, True, patience)
     for slope, extra, patience, alternate in _VARIANTS:
         sloping = (slope * (stages - s) - (slope - 1) + extra for s in range(stages))
-        yield Rules(tuple(map(min, sloping, room)), alternate, patience)
+        yield variant(sloping, alternate, patience)

@@ -10,9 +10,10 @@ from geotrain.planning.schedule.actions import read_order
 from geotrain.planning.schedule.bubbles import bubble_ratio, longest_span, makespan
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
 from geotrain.planning.schedule.greedy import POLICIES, greedy
-from geotrain.planning.schedule.greedy_lists import list_schedule
-from geotrain.planning.schedule.greedy_search import Goal, improve
-from geotrain.planning.schedule.greedy_shop import (
+from geotrain.planning.schedule.layouts import interleaved, one_stage_each, v_shape
+from geotrain.planning.schedule.lists import list_schedule
+from geotrain.planning.schedule.policies import policy, rivals
+from geotrain.planning.schedule.shop import (
     bounds,
     order_of,
     rows_of,
@@ -20,8 +21,7 @@ from geotrain.planning.schedule.greedy_shop import (
     sweep,
     within_memory,
 )
-from geotrain.planning.schedule.layouts import interleaved, one_stage_each, v_shape
-from geotrain.planning.schedule.policies import policy, rivals
+from geotrain.planning.schedule.swaps import Goal, improve
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.zero_bubble import zb_2p
 from support.optima import cases, costs_of
@@ -127,7 +127,7 @@ def test_it_is_sound_within_memory_and_never_worse_than_any_other(case):
 def test_every_list_runs_to_its_end_within_memory(case, listed, split):
     costs, micro_batches, caps = case
     place = shop(costs, micro_batches, caps, split=split)
-    rows = list_schedule(place, listed)
+    rows = list_schedule(place, listed).rows
     assert within_memory(place, rows)
     assert checks.problems(order_of(place, rows), caps) == []
     assert rows_of(order_of(place, rows), place) == rows
@@ -195,9 +195,9 @@ def test_stages_that_take_no_time_have_an_order():
     ("caps", "micro_batches", "layout", "sentence"),
     [
         ([1, 1], 0, (), "0 micro-batches make no iteration; give at least one"),
-        ([1], 1, (), "1 caps for 2 devices; give each device one"),
-        ([1, 0], 1, (), "device 1 holds 0 micro-batches in flight, but runs 1 stages"),
-        ([1], 1, (0, 0), "device 0 holds 1 micro-batches in flight, but runs 2 stages"),
+        ([1], 1, (), "1 caps for 2 ranks; give each rank one"),
+        ([1, 0], 1, (), "rank 1 has room for 0 micro-batches in flight and runs 1 stages"),
+        ([1], 1, (0, 0), "rank 0 has room for 1 micro-batches in flight and runs 2 stages"),
     ],
 )
 def test_what_cannot_run_is_refused(caps, micro_batches, layout, sentence):

@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geotrain.planning.schedule import checks, layouts
+from geotrain.planning.schedule.backward_first import backward_first
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.uniform import Uniform
-from geotrain.planning.schedule.varuna import varuna
 
 
 def period(times, micro_batches=4, cap=4):
     costs = times.costs(layouts.one_stage_each(3))
-    return replay(program(varuna(costs, [cap] * 3, micro_batches)), costs, 1).period
+    return replay(program(backward_first(costs, [cap] * 3, micro_batches)), costs, 1).period
 
 
 def test_a_recompute_runs_while_its_gradient_is_waited_for():
@@ -27,7 +27,7 @@ def test_every_order_is_sound_and_an_early_recompute_never_slower(p, m, transfer
         Uniform(1.0, 2.0, 1.0, transfer, latency=latency, boundaries=range(p - 1), recompute=part)
         for part in (0.0, 1.0)
     )
-    order = varuna(early.costs(layouts.one_stage_each(p)), caps, m)
+    order = backward_first(early.costs(layouts.one_stage_each(p)), caps, m)
     assert checks.problems(order, caps) == []
     times = [
         replay(program(order), each.costs(layouts.one_stage_each(p)), 1, iterations=1).period

@@ -11,9 +11,10 @@ from geotrain.errors import InputError
 from geotrain.model.plan import Kind
 from geotrain.planning.schedule import checks, layouts, orders
 from geotrain.planning.schedule.bubbles import bubble_ratio
-from geotrain.planning.schedule.list_scheduling import Memory, Rules, list_schedule
+from geotrain.planning.schedule.lists import Policy, list_schedule
 from geotrain.planning.schedule.policies import policy
 from geotrain.planning.schedule.rounds import Rounds, Stuck
+from geotrain.planning.schedule.shop import shop
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.uniform import Uniform
 from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
@@ -110,60 +111,26 @@ def test_no_room_for_a_micro_batch_on_each_stage_is_refused():
 
 @pytest.mark.parametrize("make", [zb_1p, zb_2p])
 def test_no_micro_batch_is_no_schedule(make):
-    with pytest.raises(InputError, match="at least one micro-batch"):
+    with pytest.raises(InputError, match="give at least one"):
         make(Uniform(1.0, 1.0, 1.0).costs((0, 1)), 0)
 
 
 def test_no_micro_batch_is_no_v():
-    with pytest.raises(InputError, match="at least one micro-batch"):
+    with pytest.raises(InputError, match="give at least one"):
         zb_v(Uniform(1.0, 1.0, 1.0).costs((0, 0)), 0)
 
 
 def test_what_nobody_made_cannot_be_listed():
-    rounds = Rounds(Uniform(1.0, 1.0, 1.0).costs((0, 1)), Memory((2, 2)))
+    rounds = Rounds(shop(Uniform(1.0, 1.0, 1.0).costs((0, 1)), 3, (2, 2), split=True), 0)
     for listing in (lambda: rounds.forward(1), lambda: rounds.weight_gradient(0)):
         with pytest.raises(Stuck):
             listing()
 
 
 def test_a_weight_gradient_that_would_delay_a_message_needs_patience():
-    costs = Uniform(1.0, 1.0, 3.0, 0.5).costs((0, 1))
+    place = shop(Uniform(1.0, 1.0, 3.0, 0.5).costs((0, 1)), 2, (2, 2), split=True)
     rows = [
-        list_schedule(costs, Memory((2, 2)), 2, Rules((2, 2), patience=patience)).order
+        list_schedule(place, Policy(filler=patience, relieve=False)).rows[0]
         for patience in (0.0, 1.0)
     ]
-    assert [[str(a) for a in row[0]] for row in rows] == [
-        ["0F0", "0F1", "0I0", "0I1", "0W0", "0W1"],
-        ["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"],
-    ]
-
-
-@pytest.fixture
-def listed(monkeypatch):
-    """The rules of every list that is made."""
-    rules_of_all = []
-
-    def spy(costs, memory, micro_batches, rules):
-        rules_of_all.append(rules)
-        return list_schedule(costs, memory, micro_batches, rules)
-
-    monkeypatch.setattr("geotrain.planning.schedule.zero_bubble.list_schedule", spy)
-    return rules_of_all
-
-
-def test_a_long_iteration_is_listed_in_fewer_ways(monkeypatch, listed):
-    costs = Uniform(1.0, 1.0, 1.0, 0.2).costs(layouts.one_stage_each(4))
-    many = zero_bubble(costs, (6,) * 4, 8)
-    assert len(listed) > 4
-    listed.clear()
-    monkeypatch.setattr("geotrain.planning.schedule.zero_bubble.LISTED", 0)
-    few = zero_bubble(costs, (6,) * 4, 8, depths=[(5, 4, 3, 2)])
-    assert len(listed) == 4
-    assert listed[0].depths == (5, 4, 3, 2)
-    checks.require_sound(few, (6,) * 4)
-    assert ratio(many, costs) <= ratio(few, costs)
-
-
-def test_variants_that_memory_makes_equal_are_listed_once(listed):
-    zero_bubble(Uniform(1.0, 1.0, 1.0).costs(layouts.one_stage_each(3)), (1,) * 3, 4)
-    assert len(listed) == len(set(listed)) > 0
+    assert ["".join("FIW"[code] for code in row) for row in rows] == ["FFIIWW", "FFIWIW"]
