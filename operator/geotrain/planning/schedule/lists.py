@@ -203,7 +203,7 @@ class _Lists:
         return weight if min(next_backward, next_forward) - now >= least else NONE
 
     def _next(self, device: int, kind: int, soon: Seconds) -> tuple[int, Seconds]:
-        """What has arrived of a kind, for the last stage that has any; or NONE, and when it will."""
+        """What has arrived of a kind, of the last stage that has any; or NONE, and when it will."""
         later, heads = _NEVER, self.heads
         for stage in self.stages[device]:
             code = KINDS * stage + kind

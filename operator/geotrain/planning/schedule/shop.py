@@ -212,8 +212,9 @@ class Sweep:
         return path[::-1]
 
     def _cause(self, step: int) -> int:
-        """What a step waited for last: the one before it, or the maker of its message, or who
-        made the first of the messages that took the link without a break before that one.
+        """What a step waited for last: the one before it, or the maker of its message.
+
+        Of messages that took the link without a break, it is the maker of the first.
         """
         befores, needs, codes = self.steps
         before, need, count = befores[step], needs[step], len(codes)

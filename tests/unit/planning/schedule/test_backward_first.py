@@ -35,5 +35,5 @@ def test_its_orders_are_sound_and_it_replays_them_itself(caps, micro_batches, tr
 
 @pytest.mark.parametrize(("caps", "micro_batches"), [([1, 0], 3), ([1], 0)])
 def test_no_room_and_no_micro_batch_are_refused(caps, micro_batches):
-    with pytest.raises(InputError, match="room for one of each|give at least one"):
+    with pytest.raises(InputError, match=r"room for one of each|give at least one"):
         backward_first(pipeline(len(caps)), caps, micro_batches)
