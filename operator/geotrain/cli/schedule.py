@@ -41,6 +41,7 @@ class Work(NamedTuple):
     order: Order
     costs: Costs
     bound: Seconds | None = None
+    note: str = ""
 
 
 def schedule(
@@ -154,7 +155,7 @@ def _made(chosen: Policy, name: str, uniform: Uniform, counts: dict[str, int | N
     costs = uniform.costs(chosen.layout(devices, stages_each))
     caps = None if cap is None else (cap,) * devices
     answer = chosen.answer(costs, caps, micro_batches)
-    return Work(name, answer.order, costs, answer.bound)
+    return Work(name, answer.order, costs, answer.bound, answer.note)
 
 
 def _chunks(chosen: Policy, name: str, wanted: int | None) -> int:
@@ -223,6 +224,7 @@ def document(work: Work, timeline: Timeline) -> dict[str, object]:
         "makespan": makespan(timeline),
         "bubble_ratio": bubble_ratio(timeline),
         **({} if work.bound is None else {"bound": work.bound}),
+        **({"note": work.note} if work.note else {}),
         "ranks": [
             {
                 "rank": rank,
@@ -257,7 +259,8 @@ def text(work: Work, timeline: Timeline, columns: int) -> str:
         "a forward, A backward or input gradient (a: micro-batch 0, b: 1, …), + weight gradient"
     )
     body = [f"{line} {side}" for line, side in zip(grid, sides, strict=True)]
-    return "\n".join([head, *body, legend])
+    notes = [work.note] if work.note else []
+    return "\n".join([head, *body, legend, *notes])
 
 
 def _busy(timeline: Timeline, rank: int) -> Seconds:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.lists import Policy, list_schedule
+from geotrain.planning.schedule.lists import Rule, list_schedule
 from geotrain.planning.schedule.shop import order_of, shop
 
 
@@ -28,4 +28,4 @@ def backward_first(costs: Costs, caps: Sequence[int], micro_batches: int) -> Ord
     Raises InputError without a micro-batch, or without room for one of each stage.
     """
     place = shop(costs, micro_batches, caps, split=False)
-    return order_of(place, list_schedule(place, Policy()).rows)
+    return order_of(place, list_schedule(place, Rule()).rows)

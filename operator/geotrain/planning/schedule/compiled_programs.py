@@ -19,4 +19,4 @@ class Fast:
         return replay(self.ready, costs, replicas, representative=representative, sweep=self._sweep)
 
     def _sweep(self, ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> Sweep:
-        return swept(self._engine, self._steps, ready, costs, lanes, start)
+        return swept(self._engine, self._steps, ready, costs, lanes=lanes, start=start)

@@ -8,7 +8,8 @@ makes no message for another device), and for how long.
 
 ``ends`` and ``sent`` hold a number a step: its end, and its message's last byte on the wire. Behind
 the steps lie slots for what is there beforehand: in ``ends`` when each device is free, and last in
-``sent`` one for what needs no message, minus infinity. Units: seconds.
+``sent`` one for what needs no message, minus infinity. ``state`` is these two and ``busy``: when
+each link is free. Units: seconds.
 
 ``zip`` goes without ``strict``, which numba does not know.
 """
@@ -19,8 +20,9 @@ NOTHING = float("-inf")
 """When what needs no message could have started."""
 
 
-def replay_one(steps: Any, tables: Any, ends: Any, sent: Any, busy: Any) -> None:
+def replay_one(steps: Any, tables: Any, state: Any) -> None:
     """One lane. ``tables`` are by code (seconds, waits, links, spacing, occupancy)."""
+    ends, sent, busy = state
     befores, needs, codes = steps
     seconds, waits, links, spacing, occupancy = tables
     for here, (before, need, code) in enumerate(zip(befores, needs, codes)):  # noqa: B905
@@ -39,13 +41,12 @@ def replay_one(steps: Any, tables: Any, ends: Any, sent: Any, busy: Any) -> None
         sent[here] = now
 
 
-def replay_lanes(
-    steps: Any, tables: Any, own: Any, lanes: int, ends: Any, sent: Any, busy: Any
-) -> None:
+def replay_lanes(steps: Any, tables: Any, own: Any, lanes: int, state: Any) -> None:
     """Replicas side by side, ``[step * lanes + lane]``.
 
     ``own[code]`` is 1 where each lane has a link of its own, and 0 where they take turns.
     """
+    ends, sent, busy = state
     befores, needs, codes = steps
     seconds, waits, links, _, occupancy = tables
     here = 0

@@ -1,4 +1,4 @@
-"""The list scheduler: whoever is free runs the best of what is ready, by the rules of a policy.
+"""The list scheduler: whoever is free runs the best of what is ready, by a rule of priority.
 
 Forwards in time a device that is free takes a backward that has arrived, or a forward if memory
 has room, or a weight gradient as filler: where it fits before the next message that is on its way,
@@ -11,8 +11,9 @@ short as can be where memory is tight: it starts from the end, where nothing els
 Read in reverse, its rows are an order like any other. Without latency and memory the two
 directions are equal; the nearer memory is to what the round trip holds, the more they differ.
 
-No list deadlocks: an action of a device's j-th stage that takes memory leaves room for one of each
-later stage there, so the oldest micro-batch can always go on (the banker's rule; Dijkstra, EWD108).
+No list deadlocks: an action that takes memory leaves room for those stages of its device that the
+oldest micro-batch there has still to take memory for, so that one can always go on (the banker's
+rule; Dijkstra, EWD108).
 
 Sources: list schedules, Kohler and Steiglitz in Coffman (ed.), Computer and Job-Shop Scheduling
 Theory (1976); W as filler, Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241); a whole
@@ -28,6 +29,9 @@ from geotrain.units import Seconds
 
 _NEVER = float("inf")
 
+_Routes = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[Seconds, Seconds], ...]]
+"""By code: for which code it makes a message, over which link, and what that takes."""
+
 UNBOUNDED = 1_000_000_000
 
 WHOLE = 8
@@ -35,7 +39,7 @@ WHOLE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Rule:
     """What a free device prefers. The defaults are backward first and W where it delays nothing.
 
     ``filler`` is the share of a W by which it may delay a message that is on its way. At most
@@ -43,8 +47,9 @@ class Policy:
     forwards before backwards (backwards in time: backwards before forwards); ``alternate`` does
     after each backward. ``relieve`` lets a W make room for a forward that waits. At most
     ``depths[s]`` forwards of stage s are ahead of its backwards (empty: no bound), and an input
-    gradient frees so many eighths of an activation (``freed``). The last three, and ``alternate``,
-    are for lists forwards in time.
+    gradient frees so many eighths of an activation (``freed``). ``alternate``, ``relieve``,
+    ``depths`` and ``freed`` are for lists forwards in time. ``strict`` leaves room for all later
+    stages of the device, and not only for those that its oldest micro-batch needs.
     """
 
     mirrored: bool = False
@@ -55,6 +60,7 @@ class Policy:
     relieve: bool = True
     depths: tuple[int, ...] = ()
     freed: int = 0
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,9 +72,9 @@ class Listed:
     rows: Rows
 
 
-def list_schedule(shop: Shop, policy: Policy) -> Listed:
-    """The rows that a policy makes. Every device needs room for one micro-batch of each stage."""
-    lists = _Mirrored(shop, policy) if policy.mirrored else _Lists(shop, policy)
+def list_schedule(shop: Shop, rule: Rule) -> Listed:
+    """The rows that a rule makes. Every device needs room for one micro-batch of each stage."""
+    lists = _Mirrored(shop, rule) if rule.mirrored else _Lists(shop, rule)
     lists.run()
     spans = [end - begin for begin, end in zip(lists.begins, lists.free, strict=True)]
     return Listed(max(spans), max(lists.free), lists.rows)
@@ -77,12 +83,16 @@ def list_schedule(shop: Shop, policy: Policy) -> Listed:
 class _Lists:
     """The state of a list schedule that is under way.
 
-    ``heads[c]`` is when the next message for code c arrives, if it is on its way, and ``queues[c]``
-    are the arrivals after that one.
+    ``arrived[c]`` says when the messages for code c arrive that are known, ``taken[c]`` how many of
+    them are used, and ``heads[c]`` when the next one arrives. ``ahead[s]`` counts the forwards that
+    stage s may still run before its next backward, and ``turned[d]`` says that device d's last
+    forward or backward was a backward.
     """
 
-    def __init__(self, shop: Shop, policy: Policy) -> None:
-        self.shop, self.policy = shop, policy
+    first = FORWARD
+
+    def __init__(self, shop: Shop, rule: Rule) -> None:
+        self.shop, self.rule = shop, rule
         self.eps = shop.rounding
         self.targets, self.links, self.hops = self._routes()
         self.arrived: list[list[Seconds]] = [[] for _ in shop.seconds]
@@ -93,25 +103,20 @@ class _Lists:
         self.begins = [0.0] * len(shop.caps)
         self.room = [WHOLE * cap for cap in shop.caps]
         self.weights = [0] * shop.stages
-        self.ahead = list(policy.depths) or [UNBOUNDED] * shop.stages
+        self.ahead = list(rule.depths) or [UNBOUNDED] * shop.stages
         self.turned = [False] * len(shop.caps)
         self.rows: Rows = [[] for _ in shop.caps]
         self.events = [(0.0, device) for device in range(len(shop.caps))]
-        self.stages = [shop.stages_of(device)[::-1] for device in range(len(shop.caps))]
-        self.needed = [WHOLE] * shop.stages
-        for stages in self.stages:
-            for later, stage in enumerate(stages):
-                self.needed[stage] += WHOLE * later
-        self._begin(FORWARD)
+        self.stages = [stages[::-1] for stages in shop.members]
+        self.takes = FORWARD
+        self.gives = WEIGHT if shop.split else BACKWARD
+        if rule.mirrored:
+            self.takes, self.gives = self.gives, self.takes
+        self.arrived[self.first] = [0.0] * shop.micro_batches
+        self.heads[self.first] = 0.0
 
-    def _routes(
-        self,
-    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[Seconds, Seconds], ...]]:
+    def _routes(self) -> _Routes:
         return self.shop.targets, self.shop.links, self.shop.hops
-
-    def _begin(self, code: int) -> None:
-        self.arrived[code] = [0.0] * self.shop.micro_batches
-        self.heads[code] = 0.0
 
     def run(self) -> None:
         """Each event is a moment at which a device may have something to do."""
@@ -176,20 +181,35 @@ class _Lists:
             self.turned[device] = True
             if self.shop.split:
                 self.weights[stage] += 1
-                self.room[device] += self.policy.freed
+                self.room[device] += self.rule.freed
             else:
                 self.room[device] += WHOLE
         else:
+            self.taken[code] += 1
             self.weights[stage] -= 1
-            self.room[device] += WHOLE - self.policy.freed
+            self.room[device] += WHOLE - self.rule.freed
+
+    def has_room(self, device: int, stage: int) -> bool:
+        """Whether a stage may take memory: its device's oldest micro-batch can still go on."""
+        stages, room = self.stages[device], self.room[device]
+        if len(stages) == 1:
+            return room >= WHOLE
+        if self.rule.strict:
+            return room >= WHOLE * (1 + stages.index(stage))
+        taken = self.taken
+        oldest = min(taken[KINDS * each + self.gives] for each in stages)
+        missing = sum(
+            taken[KINDS * each + self.takes] <= oldest for each in stages if each != stage
+        )
+        return room >= WHOLE * (1 + missing)
 
     def choose(self, device: int, now: Seconds) -> int:
         """The best code that is ready, or NONE."""
-        soon, policy = now + self.eps, self.policy
+        soon, rule = now + self.eps, self.rule
         weight = self._weight(device)
-        is_due = weight >= 0 and self.weights[weight // KINDS] >= policy.pending
+        is_due = weight >= 0 and self.weights[weight // KINDS] >= rule.pending
         best, next_backward = self._next(device, BACKWARD, soon)
-        turns = policy.eager or (policy.alternate and self.turned[device])
+        turns = rule.eager or (rule.alternate and self.turned[device])
         if best >= 0 and not turns:
             return weight if is_due else best
         forward, next_forward, starved = self._forward(device, soon)
@@ -197,9 +217,9 @@ class _Lists:
             best = forward
         if best >= 0:
             return weight if is_due else best
-        if weight < 0 or (starved and policy.relieve):
+        if weight < 0 or (starved and rule.relieve):
             return weight
-        least = self.shop.seconds[weight] * (1 - policy.filler) - self.eps
+        least = self.shop.seconds[weight] * (1 - rule.filler) - self.eps
         return weight if min(next_backward, next_forward) - now >= least else NONE
 
     def _next(self, device: int, kind: int, soon: Seconds) -> tuple[int, Seconds]:
@@ -216,12 +236,12 @@ class _Lists:
 
     def _forward(self, device: int, soon: Seconds) -> tuple[int, Seconds, bool]:
         """A forward that may run, or when one will, and whether one waits for memory."""
-        later, starved, room = _NEVER, False, self.room[device]
+        later, starved = _NEVER, False
         for stage in self.stages[device]:
             at = self.heads[KINDS * stage]
-            if self.ahead[stage] <= 0:
+            if at == _NEVER or self.ahead[stage] <= 0:
                 continue
-            if room < self.needed[stage]:
+            if not self.has_room(device, stage):
                 starved = starved or at <= soon
             elif at <= soon:
                 return KINDS * stage, at, False
@@ -244,9 +264,9 @@ class _Mirrored(_Lists):
     ``weights`` counts the weight gradients that are done and whose I is not.
     """
 
-    def _routes(
-        self,
-    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[Seconds, Seconds], ...]]:
+    first = BACKWARD
+
+    def _routes(self) -> _Routes:
         targets, links = [NONE] * len(self.shop.seconds), list(self.shop.links)
         hops = list(self.shop.hops)
         for code, target in enumerate(self.shop.targets):
@@ -254,9 +274,6 @@ class _Mirrored(_Lists):
                 targets[target] = code
                 links[target], hops[target] = self.shop.links[code], self.shop.hops[code]
         return tuple(targets), tuple(links), tuple(hops)
-
-    def _begin(self, code: int) -> None:
-        super()._begin(BACKWARD)
 
     def run(self) -> None:
         super().run()
@@ -290,7 +307,7 @@ class _Mirrored(_Lists):
         """The best code that is ready, or NONE."""
         soon = now + self.eps
         forward, next_forward = self._next(device, FORWARD, soon)
-        if forward >= 0 and not self.policy.eager:
+        if forward >= 0 and not self.rule.eager:
             return forward
         backward, next_backward = self._backward(device, soon)
         if max(forward, backward) >= 0:
@@ -313,7 +330,7 @@ class _Mirrored(_Lists):
             if split and takes_memory:
                 code += 1
                 at -= self.shop.seconds[code]
-            if takes_memory and self.room[device] < self.needed[stage]:
+            if takes_memory and not self.has_room(device, stage):
                 continue
             if at <= soon:
                 return code, at
@@ -333,8 +350,8 @@ class _Mirrored(_Lists):
             code = KINDS * stage + WEIGHT
             if (
                 self.taken[code] < self.shop.micro_batches
-                and self.weights[stage] < self.policy.pending
-                and gap >= self.shop.seconds[code] * (1 - self.policy.filler) - self.eps
+                and self.weights[stage] < self.rule.pending
+                and gap >= self.shop.seconds[code] * (1 - self.rule.filler) - self.eps
             ):
                 return code
         return NONE

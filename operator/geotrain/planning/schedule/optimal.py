@@ -184,7 +184,7 @@ def ticks(place: Shop, best: Sweep, tick: Seconds) -> Ticks:
         after += _one_by_one(sent, first[place.targets[code]], count, arrives)
     held = []
     for device, cap in enumerate(place.caps):
-        starts = [KINDS * stage for stage in place.stages_of(device)]
+        starts = [KINDS * stage for stage in place.members[device]]
         pairs = [(first[code], first[code + _release(place)]) for code in starts]
         held.append((cap, tuple(tuple((f + k, w + k) for k in range(count)) for f, w in pairs)))
     devices = [

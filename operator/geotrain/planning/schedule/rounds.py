@@ -41,6 +41,8 @@ class Rounds:
         self.begin = [0.0 for _ in self.devices]
         self.clock = [0.0 for _ in self.devices]
         self.bubbles = [0.0 for _ in self.devices]
+        self.most = max(self.allowed)
+        self.largest = 0.0
         self.weights: list[deque[int]] = [deque() for _ in self.devices]
         self.arrived: list[list[Seconds]] = [[] for _ in shop.seconds]
         self.arrived[0] = [0.0] * shop.micro_batches
@@ -97,8 +99,7 @@ class Rounds:
 
     def slack(self, device: int) -> Seconds:
         """What the device may still lose without being the one that loses most."""
-        allowed = max(self.allowed) - self.allowed[device]
-        return max(*self.bubbles, allowed) - self.bubbles[device]
+        return max(self.largest, self.most - self.allowed[device]) - self.bubbles[device]
 
     def forward_arrival(self, stage: int) -> Seconds:
         """When the stage's next forward can start. Raises Stuck where nothing is on its way."""
@@ -117,6 +118,7 @@ class Rounds:
         begin = max(self.clock[device], arrival)
         if self.rows[device]:
             self.bubbles[device] += begin - self.clock[device]
+            self.largest = max(self.largest, self.bubbles[device])
         else:
             self.begin[device] = begin
         self.rows[device].append(code)

@@ -41,6 +41,7 @@ class Shop:
     there and ``hops[c]`` its (spacing, occupancy + delay); a code that makes no message for
     another device has a link of its own that takes no time. ``after[d]`` follows device d's last
     action. ``rounding`` is far less than any time that matters. ``tables`` are those of ``kernel``.
+    ``members[d]`` are the stages of device d, first to last.
     """
 
     layout: Layout
@@ -55,6 +56,7 @@ class Shop:
     after: tuple[Seconds, ...]
     rounding: Seconds
     tables: tuple[Sequence[Any], ...]
+    members: tuple[tuple[int, ...], ...]
 
     @property
     def stages(self) -> int:
@@ -66,10 +68,6 @@ class Shop:
         """How many actions one iteration has."""
         return self.stages * self.micro_batches * (3 if self.split else 2)
 
-    def stages_of(self, device: int) -> list[int]:
-        """The stages of a device, first to last."""
-        return [stage for stage, where in enumerate(self.layout) if where == device]
-
 
 def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) -> Shop:
     """The job shop of a pipeline; ``caps[d]`` micro-batches at most are held on device d.
@@ -78,7 +76,10 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
     """
     stages = len(costs.stages)
     layout = costs.layout or one_stage_each(stages)
-    _require_room(layout, micro_batches, caps)
+    members: list[list[int]] = [[] for _ in range(max(layout) + 1)]
+    for stage, device in enumerate(layout):
+        members[device].append(stage)
+    _require_room(members, micro_batches, caps)
     codes = range(KINDS * stages)
     seconds = []
     for stage in costs.stages:
@@ -91,6 +92,7 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
         after[device] += stage.all_reduce + stage.step
     return Shop(
         layout=layout,
+        members=tuple(map(tuple, members)),
         micro_batches=micro_batches,
         caps=tuple(caps),
         split=split,
@@ -111,17 +113,15 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
     )
 
 
-def _require_room(layout: Layout, micro_batches: int, caps: Sequence[int]) -> None:
+def _require_room(members: list[list[int]], micro_batches: int, caps: Sequence[int]) -> None:
     if micro_batches < 1:
         raise InputError(f"{micro_batches} micro-batches make no iteration; give at least one")
-    devices = max(layout) + 1
-    if len(caps) != devices:
-        raise InputError(f"{len(caps)} caps for {devices} ranks; give each rank one")
-    for device, cap in enumerate(caps):
-        stages = layout.count(device)
-        if cap < stages:
+    if len(caps) != len(members):
+        raise InputError(f"{len(caps)} caps for {len(members)} ranks; give each rank one")
+    for device, (stages, cap) in enumerate(zip(members, caps, strict=True)):
+        if cap < len(stages):
             raise InputError(
-                f"rank {device} has room for {cap} micro-batches in flight and runs {stages} "
+                f"rank {device} has room for {cap} micro-batches in flight and runs {len(stages)} "
                 "stages; give room for one of each"
             )
 
@@ -236,7 +236,7 @@ def sweep(shop: Shop, rows: Rows) -> Sweep | None:
     nothing = count + devices
     ends = [0.0] * nothing
     sent = [0.0] * count + [NOTHING] * (devices + 1)
-    replay_one(steps, shop.tables, ends, sent, [0.0] * len(shop.seconds))
+    replay_one(steps, shop.tables, (ends, sent, [0.0] * len(shop.seconds)))
     return Sweep(shop, rows, steps, at, numbers, vias, ends, sent)
 
 
@@ -301,7 +301,7 @@ def bounds(shop: Shop) -> tuple[Seconds, Seconds]:
     ]
     makespan = span = 0.0
     for device, after in enumerate(shop.after):
-        stages = shop.stages_of(device)
+        stages = shop.members[device]
         work = shop.micro_batches * fsum(per_micro_batch[stage] for stage in stages) + after
         span = max(span, work)
         makespan = max(makespan, work + min(first[stage] for stage in stages))

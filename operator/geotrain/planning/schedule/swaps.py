@@ -41,10 +41,10 @@ class Goal:
     limits: tuple[Seconds, Seconds]
     span_first: bool
 
-    def key(self, found: Sweep) -> Key:
-        """Of a replay; whole multiples of ``rounding``, so that equal sums are equal."""
+    def key(self, score: tuple[Seconds, Seconds]) -> Key:
+        """Of makespan and span; whole multiples of ``rounding``, so that equal sums are equal."""
         first = int(self.span_first)
-        scores = [round(score / self.shop.rounding) for score in found.score]
+        scores = [round(each / self.shop.rounding) for each in score]
         above = [
             max(0, score - round(limit / self.shop.rounding))
             for score, limit in zip(scores, self.limits, strict=True)
@@ -74,7 +74,7 @@ class _Search:
     def __init__(self, goal: Goal, start: Sweep, by_span: bool, replays: int) -> None:
         self.goal, self.by_span, self.left = goal, by_span, replays
         self.now = self.best = start
-        self.best_key = goal.key(start)
+        self.best_key = goal.key(start.score)
         self.forbidden: dict[_Swap, int] = {}
         self.steps = 0
 
@@ -111,7 +111,7 @@ class _Search:
             self.forbidden[_swap(now, early, late)] = self.steps + self.left
             return
         self.now = found
-        key = self.goal.key(found)
+        key = self.goal.key(found.score)
         if key < self.best_key:
             self.best, self.best_key = found, key
 

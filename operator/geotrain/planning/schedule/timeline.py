@@ -287,11 +287,11 @@ Sweeper = Callable[[Program, Costs, int, list[Seconds]], Sweep]
 
 def plain(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> Sweep:
     """One iteration in plain Python."""
-    return swept(PLAIN, ready.steps, ready, costs, lanes, start)
+    return swept(PLAIN, ready.steps, ready, costs, lanes=lanes, start=start)
 
 
 def swept(
-    engine: Engine, steps: Any, ready: Program, costs: Costs, lanes: int, start: list[Seconds]
+    engine: Engine, steps: Any, ready: Program, costs: Costs, *, lanes: int, start: list[Seconds]
 ) -> Sweep:
     """One iteration on an engine, for which ``steps`` are ``ready.steps`` in its own arrays.
 
@@ -305,11 +305,11 @@ def swept(
     busy = engine.zeros(len(ready.links) * lanes)
     tables = _tables(engine, ready, costs)
     if lanes == 1:
-        engine.kernel(replay_one)(steps, tables, ends, sent, busy)
+        engine.kernel(replay_one)(steps, tables, (ends, sent, busy))
     else:
         shared = [hop.shared for hop in costs.hops]
         own = engine.integers([int(hop < 0 or not shared[hop]) for hop in ready.hops])
-        engine.kernel(replay_lanes)(steps, tables, own, lanes, ends, sent, busy)
+        engine.kernel(replay_lanes)(steps, tables, own, lanes, (ends, sent, busy))
     ends, sent = ends[:count], sent[:count]
     last = [float(max(ends[row[-1] * lanes : (row[-1] + 1) * lanes])) for row in ready.rows]
     after = after_last(ready, costs)

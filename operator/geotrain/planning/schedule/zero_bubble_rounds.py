@@ -10,7 +10,6 @@ for it, and whether every short wait is filled, or only what a device may not lo
 Source: Qi et al. (arXiv 2401.10241), section 3.1.
 """
 
-from collections.abc import Iterator
 from itertools import product
 
 from geotrain.planning.schedule.lists import WHOLE, Listed
@@ -18,17 +17,19 @@ from geotrain.planning.schedule.rounds import Rounds
 from geotrain.planning.schedule.shop import BACKWARD, KINDS, WEIGHT, Shop
 from geotrain.units import Seconds
 
+VARIANTS = tuple(product((False, True), repeat=3))
+"""Whether it is late, yields, and fills short waits."""
 
-def built_in_rounds(shop: Shop, freed: int) -> Iterator[Listed]:
-    """The variants; each device needs room for one micro-batch.
+
+def built_in_rounds(place: Shop, freed: int, variant: tuple[bool, bool, bool]) -> Listed:
+    """A variant; each device needs room for one micro-batch.
 
     A device lists at most a forward for each input gradient, so what its warm-up had room for
     suffices to the end.
     """
-    for late, yielding, short in product((False, True), repeat=3):
-        build = _Build(shop, freed, late, yielding, short)
-        build.run()
-        yield build.candidate
+    build = _Build(place, freed, *variant)
+    build.run()
+    return build.candidate
 
 
 class _Build(Rounds):

@@ -13,12 +13,13 @@ Parallelism with Controllable Memory (arXiv 2405.15362) for the V and its memory
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.lists import WHOLE, Listed, Policy, list_schedule
+from geotrain.planning.schedule.lists import WHOLE, Listed, Rule, list_schedule
 from geotrain.planning.schedule.rounds import Rounds, Stuck
 from geotrain.planning.schedule.shop import BACKWARD, KINDS, Shop, shop
 from geotrain.planning.schedule.zero_bubble import FREED, best
@@ -42,29 +43,33 @@ def zero_bubble_v(costs: Costs, caps: Sequence[int], micro_batches: int) -> Orde
 
 
 def _best_of(place: Shop, freed: int) -> Order:
-    found: list[Listed] = []
-    for fills in product((True, False), (True, False)):
-        try:
-            found += _builds(place, freed, fills)
-        except Stuck:
-            continue
-    if not found:
-        for alternate in (False, True):
-            policy = Policy(filler=0.5, relieve=False, alternate=alternate, freed=freed)
-            found.append(list_schedule(place, policy))
-    return best(place, found)
+    fills = product((True, False), (True, False))
+    builds = (partial(_builds, freed=freed, fills=each) for each in fills)
+    return best(place, [*builds, partial(_lists, freed=freed)])
 
 
-def _builds(place: Shop, freed: int, fills: tuple[bool, bool]) -> Iterator[Listed]:
+def _lists(place: Shop, freed: int) -> list[Listed]:
+    """For where memory does not suffice for rounds."""
+    return [
+        list_schedule(place, Rule(filler=0.5, relieve=False, alternate=each, freed=freed))
+        for each in (False, True)
+    ]
+
+
+def _builds(place: Shop, freed: int, fills: tuple[bool, bool]) -> list[Listed]:
     """Builds, each with the bubbles of the one before allowed, until they do not shrink."""
+    found: list[Listed] = []
     allowed = [0.0 for _ in place.caps]
     while True:
         build = _Build(place, freed, fills, allowed)
-        build.run()
-        yield build.candidate
+        try:
+            build.run()
+        except Stuck:
+            return found
+        found.append(build.candidate)
         bubbles = build.bubbles
         if (any(allowed) and max(bubbles) >= max(allowed)) or not any(bubbles):
-            return
+            return found
         allowed = bubbles
 
 

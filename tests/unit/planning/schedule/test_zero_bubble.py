@@ -11,13 +11,20 @@ from geotrain.errors import InputError
 from geotrain.model.plan import Kind
 from geotrain.planning.schedule import checks, layouts, orders
 from geotrain.planning.schedule.bubbles import bubble_ratio
-from geotrain.planning.schedule.lists import Policy, list_schedule
+from geotrain.planning.schedule.lists import Rule, list_schedule
 from geotrain.planning.schedule.policies import policy
 from geotrain.planning.schedule.rounds import Rounds, Stuck
 from geotrain.planning.schedule.shop import shop
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.uniform import Uniform
-from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
+from geotrain.planning.schedule.zero_bubble import (
+    LISTED_WHOLE,
+    best,
+    variants,
+    zb_1p,
+    zb_2p,
+    zero_bubble,
+)
 from geotrain.planning.schedule.zero_bubble_v import zb_v, zero_bubble_v
 
 DATA = Path(__file__).parents[3] / "data" / "zero_bubble" / "bubbles.csv"
@@ -130,7 +137,35 @@ def test_what_nobody_made_cannot_be_listed():
 def test_a_weight_gradient_that_would_delay_a_message_needs_patience():
     place = shop(Uniform(1.0, 1.0, 3.0, 0.5).costs((0, 1)), 2, (2, 2), split=True)
     rows = [
-        list_schedule(place, Policy(filler=patience, relieve=False)).rows[0]
+        list_schedule(place, Rule(filler=patience, relieve=False)).rows[0]
         for patience in (0.0, 1.0)
     ]
     assert ["".join("FIW"[code] for code in row) for row in rows] == ["FFIIWW", "FFIWIW"]
+
+
+def test_variants_that_memory_makes_equal_are_listed_once_and_what_is_asked_for_first():
+    tight = variants(3, (1, 1, 1), 0)
+    assert len(tight) == len(set(tight)) < len(variants(3, (6, 6, 6), 0))
+    assert variants(4, (6,) * 4, 0, [(9, 4, 3, 2)])[0].depths == (6, 4, 3, 2)
+
+
+def test_of_a_long_iteration_only_what_is_best_for_a_shorter_one_is_made():
+    costs = Uniform(1.0, 1.0, 1.0, 0.2).costs((0, 1))
+    place = shop(costs, LISTED_WHOLE // 6 + 9, (3, 3), split=True)
+    made = []
+
+    def maker(pending):
+        def make(some):
+            made.append((some.micro_batches == place.micro_batches, pending))
+            return [list_schedule(some, Rule(pending=pending))]
+
+        return make
+
+    order = best(place, [maker(pending) for pending in (1, 2, 3)])
+    assert [whole for whole, _ in made] == [False] * 3 + [True] * 2
+    checks.require_sound(order, (3, 3))
+
+
+def test_a_v_without_memory_for_rounds_is_listed():
+    costs = Uniform(1.0, 2.0, 3.0).costs(layouts.v_shape(3))
+    checks.require_sound(zero_bubble_v(costs, (2, 2, 2), 5), (2, 2, 2))
