@@ -189,7 +189,10 @@ def _given(path: Path, uniform: Uniform, counts: dict[str, int | None]) -> Work:
 
 def _require_size(count: int) -> None:
     if count > MOST_ACTIONS:
-        raise InputError(f"the schedule has {count} actions; at most {MOST_ACTIONS} are replayed")
+        raise InputError(
+            f"the schedule has {count} actions; at most {MOST_ACTIONS} are replayed: give fewer "
+            "micro-batches, since what comes after the warm-up repeats, or fewer stages"
+        )
 
 
 def _require_boundaries(uniform: Uniform, devices: int) -> None:

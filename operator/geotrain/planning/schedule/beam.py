@@ -93,7 +93,7 @@ def graph_of(shop: Shop, mirrored: bool) -> Graph:
         one, other = (target, source) if mirrored else (source, target)
         outputs[one].append((queue, link, spacing, takes))
         inputs[other].append(queue)
-    rest = _rest(shop, outputs, [arc[0 if mirrored else 1] for arc in arcs])
+    rest = _rest(shop, outputs, [one if mirrored else other for one, other, *_ in arcs])
     last = FORWARD if mirrored else BACKWARD
     return Graph(
         codes=codes,
@@ -196,12 +196,16 @@ def nothing_yet(shop: Shop, graph: Graph) -> State:
 
 def _children(shop: Shop, graph: Graph, state: State) -> Iterator[State]:
     starts = dict(startable(shop, graph, state))
-    first = _first(shop, starts)
-    chosen = _conflict(shop, starts, first)
-    if first % KINDS == graph.takes and len(graph.stages[shop.devices[first]]) > 1:
+    chosen: set[int] = set()
+    left = dict(starts)
+    while left:
+        first = _first(shop, left)
+        chosen |= _conflict(shop, left, first)
+        is_alone = len(graph.stages[shop.devices[first]]) == 1
+        if is_alone or first % KINDS != graph.takes:
+            break
         # What takes memory that a later stage of the device may need is also left for later.
-        others = {code: start for code, start in starts.items() if code != first}
-        chosen |= _conflict(shop, others, _first(shop, others)) if others else set()
+        del left[first]
     for code in sorted(chosen):
         yield after(shop, graph, state, code, starts[code])
 

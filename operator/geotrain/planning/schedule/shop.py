@@ -76,9 +76,7 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
     """
     stages = len(costs.stages)
     layout = costs.layout or one_stage_each(stages)
-    members: list[list[int]] = [[] for _ in range(max(layout) + 1)]
-    for stage, device in enumerate(layout):
-        members[device].append(stage)
+    members = _members(layout)
     _require_room(members, micro_batches, caps)
     codes = range(KINDS * stages)
     seconds = []
@@ -111,6 +109,14 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
             [takes for _, takes in hops],
         ),
     )
+
+
+def _members(layout: Layout) -> list[list[int]]:
+    """By device its stages, first to last."""
+    members: list[list[int]] = [[] for _ in range(max(layout) + 1)]
+    for stage, device in enumerate(layout):
+        members[device].append(stage)
+    return members
 
 
 def _require_room(members: list[list[int]], micro_batches: int, caps: Sequence[int]) -> None:

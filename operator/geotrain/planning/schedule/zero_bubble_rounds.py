@@ -17,7 +17,7 @@ from geotrain.planning.schedule.rounds import Rounds
 from geotrain.planning.schedule.shop import BACKWARD, KINDS, WEIGHT, Shop
 from geotrain.units import Seconds
 
-VARIANTS = tuple(product((False, True), repeat=3))
+VARIANTS = tuple(product((False, True), (False, True), (False, True)))
 """Whether it is late, yields, and fills short waits."""
 
 
