@@ -43,6 +43,7 @@ class Work(NamedTuple):
     order: Order
     costs: Costs
     bound: Seconds | None = None
+    note: str = ""
 
 
 def schedule(
@@ -156,7 +157,7 @@ def _made(chosen: Policy, name: str, uniform: Uniform, counts: dict[str, int | N
     costs = uniform.costs(chosen.layout(devices, stages_each))
     caps = None if cap is None else (cap,) * devices
     answer = chosen.answer(costs, caps, micro_batches)
-    return Work(name, answer.order, costs, answer.bound)
+    return Work(name, answer.order, costs, answer.bound, answer.note)
 
 
 def _chunks(chosen: Policy, name: str, wanted: int | None) -> int:
@@ -194,7 +195,10 @@ def _given(path: Path, uniform: Uniform, counts: dict[str, int | None]) -> Work:
 
 def _require_size(count: int) -> None:
     if count > MOST_ACTIONS:
-        raise InputError(f"the schedule has {count} actions; at most {MOST_ACTIONS} are replayed")
+        raise InputError(
+            f"the schedule has {count} actions; at most {MOST_ACTIONS} are replayed: give fewer "
+            "micro-batches, since what comes after the warm-up repeats, or fewer stages"
+        )
 
 
 def _require_boundaries(uniform: Uniform, devices: int) -> None:
@@ -229,6 +233,7 @@ def document(work: Work, timeline: Timeline) -> dict[str, object]:
         "makespan": makespan(timeline),
         "bubble_ratio": bubble_ratio(timeline),
         **({} if work.bound is None else {"bound": work.bound}),
+        **({"note": work.note} if work.note else {}),
         "ranks": [
             {
                 "rank": rank,
@@ -263,7 +268,8 @@ def text(work: Work, timeline: Timeline, columns: int) -> str:
         "a forward, A backward or input gradient (a: micro-batch 0, b: 1, …), + weight gradient"
     )
     body = [f"{line} {side}" for line, side in zip(grid, sides, strict=True)]
-    return "\n".join([head, *body, legend])
+    notes = [work.note] if work.note else []
+    return "\n".join([head, *body, legend, *notes])
 
 
 def _busy(timeline: Timeline, rank: int) -> Seconds:

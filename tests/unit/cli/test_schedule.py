@@ -10,9 +10,14 @@ from typer.testing import CliRunner
 
 from geotrain.cli import main as command
 from geotrain.cli.main import app
+from geotrain.cli.schedule import Work, text
+from geotrain.cli.schedule import document as shown
 from geotrain.errors import InputError
+from geotrain.planning.schedule import orders
 from geotrain.planning.schedule.actions import read_order
 from geotrain.planning.schedule.policies import POLICIES
+from geotrain.planning.schedule.timeline import program, replay
+from geotrain.planning.schedule.uniform import Uniform
 
 PLANNING = Path(__file__).parents[1] / "planning" / "data"
 TIMES = [
@@ -47,6 +52,15 @@ def test_json_has_makespan_ratio_and_each_ranks_bubbles_and_peak():
         idle = sum(bubble["end"] - bubble["begin"] for bubble in rank["bubbles"])
         assert idle + rank["busy"] == pytest.approx(plain["makespan"])
     assert document("--policy", "zb-1p", *SIZE, *TIMES)["bubble_ratio"] <= 0.1585 + 0.005
+
+
+def test_what_a_schedule_lacks_is_said_in_both_forms():
+    times = Uniform(1.0, 1.0, 1.0).costs((0, 1))
+    work = Work("greedy", orders.gpipe(2, 2), times, note="the best so far")
+    timeline = replay(program(work.order), times, 1)
+    assert text(work, timeline, 40).endswith("\nthe best so far")
+    assert shown(work, timeline)["note"] == "the best so far"
+    assert "note" not in document("--policy", "greedy", *SIZE, *TIMES)
 
 
 def test_the_grid_has_a_row_a_rank():

@@ -1,6 +1,7 @@
 """Orders of actions, what they cost, and exactly when each happens.
 
-A generator (``orders``, ``backward_first``) makes a compute order, ``lowering`` adds messages,
-``checks`` finds faults, ``timeline`` replays it under ``costs``; ``bubbles``, ``windows`` and
-``render`` read the replay.
+Patterns (``orders``), rules of the list scheduler (``lists``) and ``rounds`` make compute orders.
+A search works on them as words of a job shop (``shop``, ``beam``, ``swaps``). ``lowering`` adds
+messages, ``checks`` finds faults, and ``timeline`` replays with ``kernel`` under ``costs``;
+``bubbles``, ``windows`` and ``render`` read the replay.
 """

@@ -46,22 +46,24 @@ def problems(order: Order, caps: Sequence[int] | None = None) -> list[Problem]:
 
     Deadlocks are looked for once the lists are complete, because a missing action is one too.
     """
-    layout = layout_of(order)
-    found = [each for device in range(len(order)) for each in _row_problems(order, layout, device)]
-    if not found:
-        found += _different_micro_batches(order, layout)
-    if not found:
-        found += _deadlocks(order)
+    return list(_problems(order, caps))
+
+
+def _problems(order: Order, caps: Sequence[int] | None) -> Iterator[Problem]:
+    layout, is_clean = layout_of(order), True
+    for kind in (_rows_problems, _different_micro_batches, _deadlocks):
+        for problem in kind(order, layout) if is_clean else ():
+            is_clean = False
+            yield problem
     if caps is not None:
-        found += _overfull(order, caps)
-    return found
+        yield from _overfull(order, caps)
 
 
 def require_sound(order: Order, caps: Sequence[int] | None = None) -> None:
     """Raise InputError with the first fault and the grid around it."""
-    found = problems(order, caps)
+    found = next(_problems(order, caps), None)
     if found:
-        raise found[0].refusal
+        raise found.refusal
 
 
 def deadlock(order: Order, stopped: Sequence[int]) -> Problem:
@@ -100,6 +102,11 @@ def _problem(order: Order, sentence: str, place: tuple[int, int]) -> Problem:
     return Problem(f"{where}: {sentence}", place, order_grid(order, place))
 
 
+def _rows_problems(order: Order, layout: Layout) -> Iterator[Problem]:
+    for device in range(len(order)):
+        yield from _row_problems(order, layout, device)
+
+
 def _row_problems(order: Order, layout: Layout, device: int) -> Iterator[Problem]:
     counts: dict[tuple[int, int], Counter[Kind]] = {}
     for index, action in enumerate(order[device]):
@@ -133,7 +140,8 @@ def _different_micro_batches(order: Order, layout: Layout) -> Iterator[Problem]:
     if -1 in layout:
         yield _problem(order, f"stage {layout.index(-1)} is on no rank", (0, 0))
         return
-    idle = next((device for device in range(len(order)) if device not in layout), None)
+    busy = set(layout)
+    idle = next((device for device in range(len(order)) if device not in busy), None)
     if idle is not None:
         yield _problem(order, "it runs no stage; leave its row out", (idle, 0))
         return
@@ -149,7 +157,7 @@ def _different_micro_batches(order: Order, layout: Layout) -> Iterator[Problem]:
             yield _problem(order, sentence, (device, max(len(order[device]) - 1, 0)))
 
 
-def _deadlocks(order: Order) -> Iterator[Problem]:
+def _deadlocks(order: Order, _: Layout) -> Iterator[Problem]:
     has_messages = any(counterpart(action) is not None for row in order for action in row)
     stopped = rendezvous(order) if has_messages else walk(order).stopped
     if any(i < len(row) for i, row in zip(stopped, order, strict=True)):

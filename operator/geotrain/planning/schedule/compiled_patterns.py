@@ -51,14 +51,15 @@ class Patterns:
 
     def period(self, depths: Sequence[int], micro_batches: int, *, skip: bool = True) -> Seconds:
         """As that of ``timeline.replay``. Raises ValueError where depths grow."""
-        held = list(depths)
-        if max(held) > micro_batches:
-            held = [min(depth, micro_batches) for depth in depths]
-        if sorted(held, reverse=True) != held:
-            raise ValueError(f"the depths {held} grow along the pipeline; they may only fall")
+        held = _held(depths, micro_batches)
         return cycle(
             self._stages, lambda start: self._sweep(held, micro_batches, start, skip)
         ).period
+
+    def end(self, depths: Sequence[int], micro_batches: int) -> Seconds:
+        """When the last device of an iteration alone is ready. Raises ValueError as ``period``."""
+        held = _held(depths, micro_batches)
+        return max(self._sweep(held, micro_batches, [0.0] * self._stages, True).ends)
 
     def _sweep(
         self, held: list[int], micro_batches: int, start: list[Seconds], skip: bool
@@ -80,6 +81,15 @@ class Patterns:
             [end + shift + after for end, after in zip(ended, self._after, strict=True)],
             [end - forward for end, forward in zip(map(float, first), self._forward, strict=True)],
         )
+
+
+def _held(depths: Sequence[int], micro_batches: int) -> list[int]:
+    held = list(depths)
+    if max(held) > micro_batches:
+        held = [min(depth, micro_batches) for depth in depths]
+    if sorted(held, reverse=True) != held:
+        raise ValueError(f"the depths {held} grow along the pipeline; they may only fall")
+    return held
 
 
 State = Any
@@ -114,19 +124,19 @@ def drive(
 
 def repeats(step: int, at: int, lanes: int, state: State, old: State, numbers: Any) -> bool:
     """Whether the state after ``step`` is the one after ``at``, moved on by one constant."""
-    depths = numbers[1]
-    moved = state[0][0] - old[0][0]
-    off = 1e-12 * state[0][0]
-    for kind in range(2):
-        for i in range(len(state[kind])):
-            if abs(state[kind][i] - old[kind][i] - moved) > off:
+    free, links, gradients = state
+    free_then, links_then, gradients_then = old
+    depths, moved, off = numbers[1], free[0] - free_then[0], 1e-12 * free[0]
+    for now, then in ((free, free_then), (links, links_then)):
+        for i in range(len(now)):
+            if abs(now[i] - then[i] - moved) > off:
                 return False
     ring = depths[0] + 1
     for s in range(len(depths) - 1):
         for m in range(step - depths[s] + 1, step - depths[s + 1] + 1):
             here, there = (s * ring + m % ring) * lanes, (s * ring + (m - step + at) % ring) * lanes
             for lane in range(lanes):
-                if abs(state[2][here + lane] - old[2][there + lane] - moved) > off:
+                if abs(gradients[here + lane] - gradients_then[there + lane] - moved) > off:
                     return False
     return True
 

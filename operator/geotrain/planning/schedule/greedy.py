@@ -1,12 +1,13 @@
 """``Greedy``: the best of many list schedules and of the field's patterns, then improved.
 
-Three steps, all by exact replay:
+All by exact replay:
 
 1. **Patterns.** GPipe, 1F1B, Atlas and GeoPipe within memory, and whatever orders the caller names.
    None of them is better than the answer in makespan, nor in span where one order has both.
-2. **Lists.** Policies of ``greedy_lists``, forwards and backwards in time, in an order in which
+2. **Lists.** Rules of ``lists``, forwards and backwards in time, in an order in which
    each adds most to those before it; as many as the size of the pipeline allows.
-3. **Search.** The best few are improved along their critical path (``greedy_search``).
+3. **Beams.** Where few actions make an iteration many schedules grow side by side (``beam``).
+4. **Search.** The best few are improved along their critical path (``swaps``).
 
 Two measures: the *makespan* is from the first action to the last anywhere; the *span* is the
 longest that one device takes from its own first action to its last. The span bounds the period of
@@ -17,22 +18,21 @@ Budgets count replayed actions, never time, so equal input gives an equal order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import fsum
 
-from geotrain.errors import InputError
 from geotrain.model.plan import Order
+from geotrain.planning.schedule.beam import beam
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.geopipe import forwards_in
-from geotrain.planning.schedule.greedy_lists import Policy, list_schedule
-from geotrain.planning.schedule.greedy_search import Goal, improve
-from geotrain.planning.schedule.greedy_shop import (
+from geotrain.planning.schedule.lists import Rule, list_schedule
+from geotrain.planning.schedule.shop import (
     BACKWARD,
     FORWARD,
     KINDS,
     Rows,
     Shop,
-    Sweep,
     bounds,
     depth_rows,
     order_of,
@@ -41,48 +41,68 @@ from geotrain.planning.schedule.greedy_shop import (
     sweep,
     within_memory,
 )
+from geotrain.planning.schedule.swaps import Goal, improve
 from geotrain.units import Seconds
 
-POLICIES = (
-    Policy(mirrored=True, eager=True),
-    Policy(filler=0.5),
-    Policy(filler=1.0, pending=3, relieve=False),
-    Policy(mirrored=True, filler=1.0),
-    Policy(),
-    Policy(filler=1.0, relieve=False),
-    Policy(mirrored=True, filler=0.5, eager=True),
-    Policy(pending=3, relieve=False),
-    Policy(filler=0.5, pending=3, eager=True, relieve=False),
-    Policy(mirrored=True, pending=6),
-    Policy(pending=2, relieve=False),
-    Policy(eager=True, relieve=False),
-    Policy(mirrored=True, pending=3, eager=True),
-    Policy(pending=4),
-    Policy(pending=1),
-    Policy(pending=2, eager=True),
-    Policy(filler=0.5, eager=True, relieve=False),
-    Policy(mirrored=True, pending=1),
+RULES = (
+    Rule(mirrored=True, eager=True),
+    Rule(filler=0.5),
+    Rule(filler=1.0, pending=3, relieve=False),
+    Rule(mirrored=True, filler=1.0),
+    Rule(),
+    Rule(filler=1.0, relieve=False),
+    Rule(mirrored=True, filler=0.5, eager=True),
+    Rule(pending=3, relieve=False),
+    Rule(filler=0.5, pending=3, eager=True, relieve=False),
+    Rule(mirrored=True, pending=6),
+    Rule(pending=2, relieve=False),
+    Rule(eager=True, relieve=False),
+    Rule(mirrored=True, pending=3, eager=True),
+    Rule(pending=4),
+    Rule(pending=1),
+    Rule(pending=2, eager=True),
+    Rule(filler=0.5, eager=True, relieve=False),
+    Rule(mirrored=True, pending=1),
 )
 """Chosen on random pipelines, those of arXiv 2401.10241 and 2510.12064: always the one next that
 brings the mean nearest to the best of all combinations of the settings."""
 
-WHOLE_POLICIES = (
-    Policy(mirrored=True, eager=True),
-    Policy(),
-    Policy(mirrored=True),
-    Policy(eager=True),
+WHOLE_RULES = (
+    Rule(mirrored=True, eager=True),
+    Rule(),
+    Rule(mirrored=True),
+    Rule(eager=True),
 )
 """Where the backward is whole there is no W to fill with."""
 
 LISTED = 100_000
 """Actions that all lists together may schedule; at least four lists are tried."""
 
+LONG = 100_000
+"""Actions of an iteration beyond which one list is tried only."""
+
 SEARCHED = 200_000
 """Actions that the search may replay by default: some 0.3 s."""
+
+GROWN = 10_000
+"""Actions that a beam may add by default, in each direction of time: some 0.3 s."""
 
 _FEWEST_LISTS = 4
 _STARTS = 3
 _FEWEST_REPLAYS = 100
+_DIRECTIONS = 2
+_BEAMS = 6
+_NARROWEST = 32
+"""States of a beam without which it is not worth its time."""
+
+Score = tuple[Seconds, Seconds]
+"""Makespan and span."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    score: Score
+    rows: Rows
 
 
 def greedy(
@@ -101,58 +121,68 @@ def greedy(
     F to the end of W (or B). ``split`` runs input and weight gradients apart. ``span_first``
     exchanges the two measures: that is for iterations that follow each other without a barrier.
     ``searched`` is the budget of the search in actions, 0 for none. ``others`` are compute orders
-    that the answer must not be worse than, read only where it is not at its bound; those beyond
-    memory, and with a split backward where ``split`` is false, do not count.
+    that the answer must not be worse than, read only where it is not at its bound; those
+    beyond memory, and with a split backward where ``split`` is false, do not count.
 
     Raises InputError where a device cannot hold one micro-batch of each of its stages.
     """
-    place = _checked(costs, micro_batches, caps, split)
-    least = bounds(place)
-    named = _replayed(place, _patterns(place))
-    found = [*named, *_replayed(place, _listed(place))]
-    if not any(_reaches(each, least) for each in found):
-        named += _replayed(place, _fitting(place, others))
-    limits = (min(each.makespan for each in named), min(each.span for each in named))
-    goal = Goal(place, limits, span_first)
-    ranked = sorted([*found, *named], key=goal.key)
-    return order_of(place, _searched(goal, ranked, searched // place.actions, least).rows)
-
-
-def _checked(costs: Costs, micro_batches: int, caps: Sequence[int], split: bool) -> Shop:
-    if micro_batches < 1:
-        raise InputError(f"{micro_batches} micro-batches make no iteration; give at least one")
-    if len(caps) != costs.devices:
-        raise InputError(f"{len(caps)} caps for {costs.devices} devices; give each device one")
     place = shop(costs, micro_batches, caps, split=split)
-    for device, cap in enumerate(caps):
-        stages = len(place.stages_of(device))
-        if cap < stages:
-            raise InputError(
-                f"device {device} holds {cap} micro-batches in flight, but runs {stages} stages; "
-                "it needs room for one of each"
-            )
-    return place
+    least = bounds(place)
+    named = list(_replayed(place, _patterns(place)))
+    found = [*named, *_replayed(place, _listed(place))]
+    if not any(_reaches(place, each, least) for each in found):
+        named += _replayed(place, _fitting(place, others))
+    limits = (min(each.score[0] for each in named), min(each.score[1] for each in named))
+    goal = Goal(place, limits, span_first)
+    ranked = sorted([*found, *named], key=lambda each: goal.key(each.score))
+    if searched:
+        ranked = _grown(goal, ranked, least) + ranked
+    return order_of(place, _searched(goal, ranked, searched // place.actions, least))
 
 
-def _replayed(place: Shop, many: Iterable[Rows]) -> list[Sweep]:
-    return [found for rows in many if (found := sweep(place, rows)) is not None]
+def _replayed(place: Shop, many: Iterable[Rows]) -> Iterator[_Found]:
+    for rows in many:
+        found = sweep(place, rows)
+        if found is not None:
+            yield _Found(found.score, rows)
 
 
-def _reaches(found: Sweep, least: tuple[Seconds, Seconds]) -> bool:
+def _reaches(place: Shop, found: _Found, least: Score) -> bool:
     """Whether nothing can be better in either measure."""
-    near = found.shop.rounding
+    near = place.rounding
     return all(score <= bound + near for score, bound in zip(found.score, least, strict=True))
 
 
 def _listed(place: Shop) -> Iterator[Rows]:
-    policies = POLICIES if place.split else WHOLE_POLICIES
-    count = max(_FEWEST_LISTS, LISTED // place.actions)
-    return (list_schedule(place, policy) for policy in policies[:count])
+    rules = list(RULES if place.split else WHOLE_RULES)
+    if len(place.caps) < place.stages:
+        # With several stages a device, what is left free for later ones matters.
+        rules = [each for one in rules for each in (replace(one, strict=True), one)]
+    count = max(_FEWEST_LISTS, LISTED // place.actions) if place.actions <= LONG else 1
+    return (list_schedule(place, rule).rows for rule in rules[:count])
+
+
+def _grown(goal: Goal, ranked: list[_Found], least: Score) -> list[_Found]:
+    """What beams find that is shorter than the best so far, in both directions of time in turn."""
+    place, best = goal.shop, ranked[0].score[0]
+    width, turn, misses = GROWN // place.actions, 0, 0
+    if width < _NARROWEST:
+        return []
+    found: list[_Found] = []
+    while turn < _BEAMS and misses < _DIRECTIONS and best > least[0] + place.rounding:
+        limit = best - place.rounding
+        rows = beam(place, width, mirrored=bool(turn % _DIRECTIONS), limit=limit)[:_STARTS]
+        better = list(_replayed(place, rows))
+        misses = 0 if better else misses + 1
+        best = min([best, *(each.score[0] for each in better)])
+        found += better
+        turn += 1
+    return sorted(found, key=lambda each: goal.key(each.score))[:_STARTS]
 
 
 def _patterns(place: Shop) -> Iterator[Rows]:
     """The cheap ones that the answer is measured against; the first is there for any layout."""
-    yield list_schedule(place, Policy(pending=1))
+    yield list_schedule(place, Rule(pending=1)).rows
     if place.layout == tuple(range(place.stages)):
         yield from (depth_rows(place, depths) for depths in _depths(place))
 
@@ -188,19 +218,21 @@ def _extra(place: Shop) -> list[int]:
     return extra[::-1]
 
 
-def _searched(
-    goal: Goal, ranked: list[Sweep], replays: int, least: tuple[Seconds, Seconds]
-) -> Sweep:
+def _searched(goal: Goal, ranked: list[_Found], replays: int, least: Score) -> Rows:
     """The best of the starts once improved, first in one measure, then in the other."""
-    best, first = ranked[0], goal.span_first
+    best, first = min(ranked, key=lambda each: goal.key(each.score)), goal.span_first
     if replays < _FEWEST_REPLAYS:
-        return best
-    starts = list({goal.key(start): start for start in reversed(ranked)}.values())[::-1]
-    for turn, start in enumerate(starts[:_STARTS]):
-        if best.score[first] <= least[first] + goal.shop.rounding:
+        return best.rows
+    starts = {goal.key(start.score): start for start in reversed(ranked)}
+    found = sweep(goal.shop, best.rows)
+    assert found is not None, "it was replayed before"
+    for turn, key in enumerate(sorted(starts)[:_STARTS]):
+        if found.score[first] <= least[first] + goal.shop.rounding:
             break
+        start = sweep(goal.shop, starts[key].rows)
+        assert start is not None, "it was replayed before"
         given = replays // (_STARTS + 1 - turn)
-        found, left = improve(goal, start, given, first, least[first])
+        better, left = improve(goal, start, given, first, least[first])
         replays -= given - left
-        best = min(best, found, key=goal.key)
-    return improve(goal, best, replays, not first, least[not first])[0]
+        found = min(found, better, key=lambda each: goal.key(each.score))
+    return improve(goal, found, replays, not first, least[not first])[0].rows

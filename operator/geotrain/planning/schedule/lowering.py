@@ -20,18 +20,24 @@ def lower(order: Order) -> Order:
     rows: list[list[Action]] = [[] for _ in order]
     arrived: set[Message] = set()
     at = [0] * len(order)
-    while any(i < len(row) for i, row in zip(at, order, strict=True)):
+    asked = list(range(len(order)))
+    while asked:
+        # Only who ran in the last round, or got a message then, can go on in this one.
         ran = [
-            (device, row[i])
-            for device, (i, row) in enumerate(zip(at, order, strict=True))
-            if i < len(row) and _is_ready(row[i], len(layout), arrived)
+            (device, order[device][at[device]])
+            for device in asked
+            if at[device] < len(order[device])
+            and _is_ready(order[device][at[device]], len(layout), arrived)
         ]
-        if not ran:
-            raise deadlock(order, at).refusal
         for device, action in ran:
             rows[device].append(action)
             at[device] += 1
-        arrived |= _exchange([action for _, action in ran], layout, rows)
+        messages = _exchange([action for _, action in ran], layout, rows)
+        arrived |= messages
+        receivers = (layout[stage + 1 if forward else stage - 1] for stage, forward, _ in messages)
+        asked = sorted({*(device for device, _ in ran), *receivers})
+    if any(i < len(row) for i, row in zip(at, order, strict=True)):
+        raise deadlock(order, at).refusal
     return tuple(tuple(row) for row in rows)
 
 

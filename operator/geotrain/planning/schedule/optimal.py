@@ -1,6 +1,6 @@
 """``Optimal``: the least makespan with its proof, for small cases, by constraint programming.
 
-The problem is that of ``greedy_shop`` in whole ticks, with no order decided in advance except that
+The problem is that of ``shop`` in whole ticks, with no order decided in advance except that
 micro-batches follow each other:
 
 * an action begins after what it needs has arrived, and W after its I;
@@ -26,7 +26,7 @@ from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.greedy import greedy
-from geotrain.planning.schedule.greedy_shop import (
+from geotrain.planning.schedule.shop import (
     BACKWARD,
     KINDS,
     WEIGHT,
@@ -184,7 +184,7 @@ def ticks(place: Shop, best: Sweep, tick: Seconds) -> Ticks:
         after += _one_by_one(sent, first[place.targets[code]], count, arrives)
     held = []
     for device, cap in enumerate(place.caps):
-        starts = [KINDS * stage for stage in place.stages_of(device)]
+        starts = [KINDS * stage for stage in place.members[device]]
         pairs = [(first[code], first[code + _release(place)]) for code in starts]
         held.append((cap, tuple(tuple((f + k, w + k) for k in range(count)) for f, w in pairs)))
     devices = [
@@ -232,14 +232,13 @@ def _one_by_one(one: int, other: int, count: int, gap: int) -> Iterator[tuple[in
 def begins_of(found: Sweep, tick: Seconds) -> tuple[int, ...]:
     """When everything begins in a replay: the actions, then the messages."""
     place, begins = found.shop, []
-    by_code: dict[int, list[Seconds]] = {code: [] for code in _codes(place)}
-    for row, ends in zip(found.rows, found.ends, strict=True):
-        for code, end in zip(row, ends, strict=True):
-            by_code[code].append(end - place.seconds[code])
+    steps: dict[int, list[int]] = {code: [] for code in _codes(place)}
+    for step, code in enumerate(found.steps[2]):
+        steps[code].append(step)
     for code in _codes(place):
-        begins += by_code[code]
+        begins += [found.ends[step] - place.seconds[code] for step in steps[code]]
     for code in _senders(place):
-        begins += [arrival - place.hops[code][1] for arrival in found.arrived[place.targets[code]]]
+        begins += [found.sent[step] - place.hops[code][1] for step in steps[code]]
     return tuple(_whole(begin, tick) for begin in begins)
 
 

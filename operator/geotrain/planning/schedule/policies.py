@@ -20,7 +20,6 @@ from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.interleaved import interleaved_1f1b
 from geotrain.planning.schedule.layouts import Layout, interleaved, one_stage_each, v_shape
 from geotrain.planning.schedule.optimal import Optimum, optimal
-from geotrain.planning.schedule.varuna import varuna
 from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
 from geotrain.planning.schedule.zero_bubble_v import zb_v, zero_bubble_v
 from geotrain.units import Seconds
@@ -32,10 +31,11 @@ Prove = Callable[[Costs, Caps, int], Optimum]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An order, and the makespan that no order is below, where that is known."""
+    """An order, the makespan that no order is below, where that is known, and what it lacks."""
 
     order: Order
     bound: Seconds | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class Policy:
     """A schedule that can be asked for by name.
 
     ``chunks`` is how many stages a device runs: a number, or None where the user may choose.
-    ``prove`` is there where the policy knows how far it may be from the least makespan.
+    ``prove`` is there where the policy knows how far it may be from the least makespan. ``note``
+    says what it leaves out for so many micro-batches.
     """
 
     about: str
@@ -51,11 +52,13 @@ class Policy:
     layout: Callable[[int, int], Layout] = lambda devices, _: one_stage_each(devices)
     chunks: int | None = 1
     prove: Prove | None = None
+    note: Callable[[Costs, int], str] = lambda *_: ""
 
     def answer(self, costs: Costs, caps: Caps, micro_batches: int) -> Answer:
         """The order, and the bound where the policy has one. Raises InputError as ``order``."""
         if self.prove is None:
-            return Answer(self.order(costs, caps, micro_batches))
+            order = self.order(costs, caps, micro_batches)
+            return Answer(order, note=self.note(costs, micro_batches))
         found = self.prove(costs, caps, micro_batches)
         checks.require_sound(found.order, caps)
         return Answer(found.order, found.bound)
@@ -122,11 +125,23 @@ def _within_room(generate: Callable[[Costs, Sequence[int], int], Order]) -> Gene
     return generated
 
 
-RIVALS = 8_000
-"""Actions up to which ``greedy`` is set beside all others; beyond, it is beside the patterns."""
+RIVALS = 100_000
+"""Actions up to which ``greedy`` is set beside all others; beyond, beside those that are quick."""
 
-_SAME_WITH_A_CAP = {"zb-2p"}
-"""Policies that with caps make what another makes."""
+_RIVALS_WITHOUT_CAPS = 8_000
+"""Actions up to which it is also set beside what the others make of less memory."""
+
+_QUICK = ("geopipe", "atlas", "dualpipe-v", "interleaved")
+"""Patterns, and one list; GPipe and 1F1B are among what ``greedy`` itself begins with."""
+
+_SAME = {"varuna"}
+"""Policies that make what another makes."""
+
+_OWN_MEMORY = {"gpipe", "interleaved", "dualpipe-v", "zb-2p"}
+"""Policies that know no caps, or with caps make what another makes."""
+
+_OWN_MEMORY_TOO = {"zb-v"}
+"""Policies that count memory otherwise where no caps are given."""
 
 _SEARCHES = {"greedy", "greedy-v", "optimal"}
 """Policies that look for the best of all, and are not among what they look through."""
@@ -149,15 +164,34 @@ def _optimal(costs: Costs, caps: Caps, micro_batches: int) -> Order:
 def rivals(costs: Costs, caps: Caps, micro_batches: int) -> Iterator[Order]:
     """What the other policies make of the same layout, with these caps and with their own."""
     layout = costs.layout or one_stage_each(costs.devices)
-    if 3 * len(layout) * micro_batches > RIVALS:
-        return
-    for name in sorted(set(POLICIES) - _SEARCHES):
+    actions = 3 * len(layout) * micro_batches
+    slow = [] if actions > RIVALS else sorted(set(POLICIES) - _SEARCHES - _SAME - set(_QUICK))
+    for name in (*_QUICK, *slow):
         each = POLICIES[name]
         if each.layout(costs.devices, len(layout) // costs.devices) != layout:
             continue
-        for tried in (None,) if caps is None or name in _SAME_WITH_A_CAP else (caps, None):
+        for tried in _memories(name, caps, actions):
             with suppress(InputError):
                 yield each.generate(costs, tried, micro_batches)
+
+
+def _memories(name: str, caps: Caps, actions: int) -> Iterator[Caps]:
+    """The caps with which a policy is tried; None: those that it asks for itself."""
+    if caps is not None and name not in _OWN_MEMORY:
+        yield caps
+    if caps is None or name in _OWN_MEMORY | _OWN_MEMORY_TOO or actions <= _RIVALS_WITHOUT_CAPS:
+        yield None
+
+
+def _compared(costs: Costs, micro_batches: int) -> str:
+    """What ``greedy`` leaves out where an iteration is very long."""
+    actions = 3 * len(costs.stages) * micro_batches
+    if actions <= RIVALS:
+        return ""
+    return (
+        f"the best so far: beyond {RIVALS:,} actions one list is made, and compared with gpipe, "
+        f"1f1b and {', '.join(_QUICK)} alone; this iteration has {actions:,}"
+    )
 
 
 POLICIES: dict[str, Policy] = {
@@ -173,14 +207,18 @@ POLICIES: dict[str, Policy] = {
         lambda p, _: v_shape(p),
         2,
     ),
-    "varuna": Policy("backward when it can, recompute while waiting", _within_room(varuna)),
+    "varuna": Policy("backward when it can, recompute while waiting", _within_room(backward_first)),
     "atlas": Policy("what has arrived, backwards first", _within_room(backward_first)),
     "geopipe": Policy(
         "1F1B with more warm-up before each wide-area boundary", _within_room(geopipe)
     ),
     "geopipe-split": Policy("GeoPipe's warm-up, split backward", geopipe_split),
-    "greedy": Policy("the best that is found for these times and this memory", _greedy),
-    "greedy-v": Policy("the same, two stages a rank in a V", _greedy, lambda p, _: v_shape(p), 2),
+    "greedy": Policy(
+        "the best that is found for these times and this memory", _greedy, note=_compared
+    ),
+    "greedy-v": Policy(
+        "the same, two stages a rank in a V", _greedy, lambda p, _: v_shape(p), 2, note=_compared
+    ),
     "optimal": Policy(
         "the least makespan, with its bound, of small cases", _optimal, prove=_optimum
     ),

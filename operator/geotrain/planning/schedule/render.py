@@ -14,8 +14,13 @@ def grid(
 ) -> str:
     """Cells in columns, one row a stage, or what ``name`` says; ``mark`` (row, column) gets arrows.
 
-    A marked grid shows the columns around the mark, so that a fault in a long order is on screen.
+    A marked grid shows the columns and rows around the mark, so that a fault in a long order, or
+    in one of many ranks, is on screen.
     """
+    top = 0
+    if mark is not None:
+        top = max(0, mark[0] - _AROUND)
+        rows, mark = rows[top : mark[0] + _AROUND + 1], (mark[0] - top, mark[1])
     first, last = 0, max((len(row) for row in rows), default=0)
     if mark is not None:
         first, last = max(0, mark[1] - _AROUND), min(last, mark[1] + _AROUND + 1)
@@ -24,7 +29,7 @@ def grid(
         cut[mark[0]][mark[1] - first] = f">{cut[mark[0]][mark[1] - first]}<"
     heads = [str(i) for i in range(first, last)]
     widths = [max(len(cell) for cell in column) for column in zip(heads, *cut, strict=True)]
-    lines = [("step", heads), *((f"{name} {s}", row) for s, row in enumerate(cut))]
+    lines = [("step", heads), *((f"{name} {s}", row) for s, row in enumerate(cut, top))]
     margin = max(len(head) for head, _ in lines)
     padded = [
         (head, [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)])

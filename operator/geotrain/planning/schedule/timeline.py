@@ -31,34 +31,41 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
+from typing import Any
 
 from geotrain.model.plan import Action, Interval, Kind, Order
 from geotrain.planning.schedule.actions import COMPUTE
 from geotrain.planning.schedule.checks import deadlock
-from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.compiled import PLAIN, Engine
+from geotrain.planning.schedule.costs import Costs, Hop
 from geotrain.planning.schedule.dependencies import Message, makes, walk
+from geotrain.planning.schedule.kernel import NOTHING, replay_lanes, replay_one
 from geotrain.planning.schedule.layouts import Layout, layout_of
 from geotrain.units import Seconds
 
 _SAME = 1e-9
 _DIGITS = 9
 
+Steps = tuple[Sequence[int], Sequence[int], Sequence[int]]
+"""Of every action: the one before on its device, the one whose message it needs, and its code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """An order made ready to replay, for any costs and any number of replicas.
 
-    ``hops[i]`` is the hop that ``actions[i]`` feeds, or -1: ``s`` for the forward hop behind
-    stage s, ``stages - 1 + s`` for the backward hop into stage s. ``links[h]`` is the link that
-    carries hop h, named by the first hop between the same devices. ``rows[d]`` lists the indices
-    of the actions of device d. ``steps`` says the same as numbers: device, cost code, index of
-    the action whose message is needed or -1, and hop.
+    ``steps`` says the same as ``actions`` in the three numbers of ``kernel``: the index of the
+    device's action before, or a slot behind the actions; that of the action whose message is
+    needed, or the last slot; and the code. ``hops[c]`` is the hop that code c feeds, or -1: ``s``
+    for the forward hop behind stage s, ``stages - 1 + s`` for the backward hop into stage s.
+    ``links[h]`` is the link that carries hop h, named by the first hop between the same devices.
+    ``rows[d]`` lists the indices of the actions of device d.
     """
 
     layout: Layout
     actions: tuple[Action, ...]
     hops: tuple[int, ...]
-    steps: tuple[tuple[int, int, int, int], ...]
+    steps: Steps
     rows: tuple[tuple[int, ...], ...]
     links: tuple[int, ...]
 
@@ -119,11 +126,8 @@ class Timeline:
         stages, found = self.program.stages, []
         sender = self.program.layout[hop if hop < stages - 1 else hop - stages + 2]
         for i in self.program.rows[sender]:
-            if self.program.hops[i] == hop:
-                action, end = (
-                    self.program.actions[i],
-                    self._at(self.sent, i, replica),
-                )
+            if self.program.hops[self.program.steps[2][i]] == hop:
+                action, end = self.program.actions[i], self._at(self.sent, i, replica)
                 send = Action(action.stage, _SENDS[action.kind], action.micro_batch)
                 found.append(Interval(str(send), end - self.costs.hops[hop].occupancy, end))
         return tuple(found)
@@ -145,21 +149,36 @@ def program(order: Order) -> Program:
     layout = layout_of(order)
     if not walked.complete:
         raise deadlock(order, walked.stopped).refusal
+    count = len(walked.actions)
     rows: list[list[int]] = [[] for _ in order]
+    last = list(range(count, count + len(order)))
+    befores, codes = [], []
     for i, action in enumerate(walked.actions):
-        rows[layout[action.stage]].append(i)
-    hops = tuple(_hop(makes(action, len(layout)), layout) for action in walked.actions)
-    steps = tuple(
-        (layout[action.stage], _code(action), need, hop)
-        for action, need, hop in zip(walked.actions, walked.needs, hops, strict=True)
+        device = layout[action.stage]
+        rows[device].append(i)
+        befores.append(last[device])
+        last[device] = i
+        codes.append(_code(action))
+    needs = tuple(count + len(order) if need < 0 else need for need in walked.needs)
+    return Program(
+        layout,
+        walked.actions,
+        tuple(_hops(layout)),
+        (tuple(befores), needs, tuple(codes)),
+        tuple(map(tuple, rows)),
+        tuple(_links(layout)),
     )
-    links = tuple(_links(layout))
-    return Program(layout, walked.actions, hops, steps, tuple(map(tuple, rows)), links)
 
 
-def _hop(message: Message | None, layout: Layout) -> int:
-    if message is None:
-        return -1
+def _hops(layout: Layout) -> Iterator[int]:
+    """For each code the hop that it feeds, or -1."""
+    for stage in range(len(layout)):
+        for kind in COMPUTE:
+            message = makes(Action(stage, kind, 0), len(layout))
+            yield -1 if message is None else _hop(message, layout)
+
+
+def _hop(message: Message, layout: Layout) -> int:
     stage, forward, _ = message
     if layout[stage] == layout[stage + 1 if forward else stage - 1]:
         return -1
@@ -192,7 +211,7 @@ def replay(
     """
     shared = any(hop.shared for hop in costs.hops)
     lanes = replicas if shared and not representative else 1
-    run = _sweep if sweep is None else sweep
+    run = plain if sweep is None else sweep
     sweeps: list[Sweep] = []
 
     def once(start: list[Seconds]) -> Iteration:
@@ -266,19 +285,35 @@ Sweeper = Callable[[Program, Costs, int, list[Seconds]], Sweep]
 """Replays one iteration of so many lanes, whose devices are free from the given times on."""
 
 
-def _sweep(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> Sweep:
-    """One iteration. A hop without turns has a link for each replica.
+def plain(ready: Program, costs: Costs, lanes: int, start: list[Seconds]) -> Sweep:
+    """One iteration in plain Python."""
+    return swept(PLAIN, ready.steps, ready, costs, lanes=lanes, start=start)
 
-    The loops are the planner's running time, so they use plain lists and local names, and one
-    lane, which most replays of a search have, goes without the inner loop (three times faster).
+
+def swept(
+    engine: Engine, steps: Any, ready: Program, costs: Costs, *, lanes: int, start: list[Seconds]
+) -> Sweep:
+    """One iteration on an engine, for which ``steps`` are ``ready.steps`` in its own arrays.
+
+    A hop without turns has a link for each replica.
     """
+    count, devices = len(ready.actions) * lanes, ready.devices
+    ends = engine.zeros(count + devices * lanes)
+    ends[count:] = engine.floats([at for at in start for _ in range(lanes)])
+    sent = engine.zeros(count + (devices + 1) * lanes)
+    sent[-lanes:] = engine.floats([NOTHING] * lanes)
+    busy = engine.zeros(len(ready.links) * lanes)
+    tables = _tables(engine, ready, costs)
     if lanes == 1:
-        ends, sent, free = _sweep_one(ready, costs, start)
-        steps = zip(free, free, after_last(ready, costs), strict=True)
+        engine.kernel(replay_one)(steps, tables, (ends, sent, busy))
     else:
-        ends, sent, ranks = _sweep_all(ready, costs, lanes, start)
-        steps = zip(map(max, ranks), map(max, ranks), after_last(ready, costs), strict=True)
-    return ends, sent, [(begin, end + after) for begin, end, after in steps]
+        shared = [hop.shared for hop in costs.hops]
+        own = engine.integers([int(hop < 0 or not shared[hop]) for hop in ready.hops])
+        engine.kernel(replay_lanes)(steps, tables, own, lanes, (ends, sent, busy))
+    ends, sent = ends[:count], sent[:count]
+    last = [float(max(ends[row[-1] * lanes : (row[-1] + 1) * lanes])) for row in ready.rows]
+    after = after_last(ready, costs)
+    return ends, sent, [(begin, begin + rest) for begin, rest in zip(last, after, strict=True)]
 
 
 def after_last(ready: Program, costs: Costs) -> list[Seconds]:
@@ -289,79 +324,32 @@ def after_last(ready: Program, costs: Costs) -> list[Seconds]:
     return after
 
 
-def _sweep_one(
-    ready: Program, costs: Costs, start: list[Seconds]
-) -> tuple[list[Seconds], list[Seconds], list[Seconds]]:
-    seconds = seconds_by_code(costs)
-    hops = [
-        (hop.spacing, hop.occupancy, delay, link)
-        for hop, delay, link in zip(costs.hops, delays(costs), ready.links, strict=True)
-    ]
-    free = list(start)
-    links = [0.0] * len(hops)
-    ends: list[Seconds] = []
-    sent: list[Seconds] = []
-    arrivals: list[Seconds] = []
-    for device, code, need, hop in ready.steps:
-        now = free[device]
-        if need >= 0 and arrivals[need] > now:
-            now = arrivals[need]
-        now += seconds[code]
-        free[device] = now
-        ends.append(now)
-        if hop >= 0:
-            spacing, occupancy, delay, link = hops[hop]
-            if links[link] > now:
-                now = links[link]
-            links[link] = now + spacing
-            now += occupancy
-            sent.append(now)
-            arrivals.append(now + delay)
-        else:
-            sent.append(now)
-            arrivals.append(now)
-    return ends, sent, free
+def _tables(engine: Engine, ready: Program, costs: Costs) -> tuple[Any, ...]:
+    """By code: seconds, what its message is on its way, its link, spacing and occupancy."""
+    hops = (*costs.hops, _NO_HOP)
+    fed = [hops[hop] for hop in ready.hops]
+    return (
+        engine.floats([time for stage in costs.stages for time in map(stage.seconds, COMPUTE)]),
+        engine.floats(_waits(ready, costs)),
+        engine.integers([-1 if hop < 0 else ready.links[hop] for hop in ready.hops]),
+        engine.floats([hop.spacing for hop in fed]),
+        engine.floats([hop.occupancy for hop in fed]),
+    )
 
 
-def _sweep_all(
-    ready: Program, costs: Costs, lanes: int, start: list[Seconds]
-) -> tuple[list[Seconds], list[Seconds], list[list[Seconds]]]:
-    seconds = seconds_by_code(costs)
-    hops = [
-        (hop.occupancy, delay, link)
-        for hop, delay, link in zip(costs.hops, delays(costs), ready.links, strict=True)
-    ]
-    turns = [[0] * lanes if hop.shared else list(range(lanes)) for hop in costs.hops]
-    free = [[at] * lanes for at in start]
-    links = [[0.0] * lanes for _ in hops]
-    ends: list[Seconds] = []
-    sent: list[Seconds] = []
-    arrivals: list[list[Seconds]] = []
-    for device, code, need, hop in ready.steps:
-        rank, cost = free[device], seconds[code]
-        waits = arrivals[need] if need >= 0 else rank
-        rank = [(at if at > wait else wait) + cost for at, wait in zip(rank, waits, strict=True)]
-        free[device] = rank
-        ends += rank
-        if hop < 0:
-            sent += rank
-            arrivals.append(rank)
-            continue
-        occupancy, delay, number = hops[hop]
-        link, arrived = links[number], []
-        for turn, end in zip(turns[hop], rank, strict=True):
-            now = (end if end > link[turn] else link[turn]) + occupancy
-            link[turn] = now
-            sent.append(now)
-            arrived.append(now + delay)
-        arrivals.append(arrived)
-    return ends, sent, free
+_NO_HOP = Hop(0.0, 0.0)
 
 
-def seconds_by_code(costs: Costs) -> list[Seconds]:
-    """What an action takes, by the code that ``_code`` gives it."""
-    stages = range(len(costs.stages))
-    return [costs.seconds(kind, stage) for stage in stages for kind in COMPUTE]
+def _waits(ready: Program, costs: Costs) -> list[Seconds]:
+    """By code, from its message's last byte to its own start; 0 where none comes over a hop."""
+    kinds, waits = len(COMPUTE), [0.0] * len(ready.hops)
+    for hop, delay in enumerate(delays(costs)):
+        back = hop >= ready.stages - 1
+        stage = hop - ready.stages + 1 if back else hop + 1
+        if ready.layout[stage] != ready.layout[stage + 1 if back else stage - 1]:
+            for kind in (Kind.BACKWARD, Kind.INPUT_GRADIENT) if back else (Kind.FORWARD,):
+                waits[kinds * stage + COMPUTE.index(kind)] = delay
+    return waits
 
 
 def delays(costs: Costs) -> Iterator[Seconds]:

@@ -1,5 +1,7 @@
 """Costs of a pipeline of equal devices, cut by the wide area where the user says."""
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,8 +32,10 @@ class Uniform:
 
     def costs(self, layout: Layout) -> Costs:
         """Costs of a layout; a device's time is divided equally among its stages."""
-        share = [1 / layout.count(device) for device in layout]
-        hops = tuple(self._hop(source, target) for source, target in pairwise(layout))
+        counts = Counter(layout)
+        share = [1 / counts[device] for device in layout]
+        far = sorted(self.boundaries)
+        hops = tuple(self._hop(far, *sorted(ends)) for ends in pairwise(layout))
         return Costs(
             tuple(
                 StageCosts(
@@ -48,10 +52,10 @@ class Uniform:
             layout,
         )
 
-    def _hop(self, source: int, target: int) -> Hop:
-        if source == target:
+    def _hop(self, far: list[int], first: int, last: int) -> Hop:
+        if first == last:
             return Hop(0.0, 0.0)
-        crossed = sum(min(source, target) <= b < max(source, target) for b in self.boundaries)
+        crossed = bisect_left(far, last) - bisect_left(far, first)
         if crossed:
             return Hop(self.transfer, crossed * self.latency, connections=1)
         local = self.transfer if self.local_transfer is None else self.local_transfer

@@ -17,16 +17,16 @@ what the weight gradient does not need (``FREED``), so that weight gradients may
 Source: Qi et al., Zero Bubble Pipeline Parallelism (arXiv 2401.10241), sections 2, 3 and 6.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from heapq import nsmallest
-from itertools import chain, islice
 
 from geotrain.model.plan import Order
-from geotrain.planning.schedule.bubbles import longest_span, makespan
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import Candidate, Memory, Rules, list_schedule
-from geotrain.planning.schedule.timeline import program, replay
-from geotrain.planning.schedule.zero_bubble_rounds import built_in_rounds
+from geotrain.planning.schedule.lists import Listed, Rule, list_schedule
+from geotrain.planning.schedule.shop import Shop, order_of, shop, sweep
+from geotrain.planning.schedule.zero_bubble_rounds import VARIANTS, built_in_rounds
 from geotrain.units import Seconds
 
 FREED = 5
@@ -39,9 +39,17 @@ weight gradients need 32 h of them (arXiv 2401.10241, table 1): 37 % at h = 2304
 _REPLAYED = 3
 
 LISTED = 300_000
-"""Actions that all lists of one order together may schedule, some two seconds; at least four."""
+"""Actions that all lists of one order together may schedule: some two seconds."""
 
-_FEWEST_LISTS = 4
+LISTED_WHOLE = 25_000
+"""Actions up to which all variants are made; of longer iterations only the best two of so many."""
+
+_LISTED_LONG = 2
+_FEWEST_MICRO_BATCHES = 4
+_NEVER = float("inf")
+
+Maker = Callable[[Shop], Sequence[Listed]]
+"""Lists a shop in a way of its own, or in several; an empty list where it cannot."""
 
 _VARIANTS = (
     (1, 0, 0.0, False),
@@ -69,7 +77,7 @@ def zb_1p(costs: Costs, micro_batches: int) -> Order:
 def zb_2p(costs: Costs, micro_batches: int) -> Order:
     """At most 2p activations, of which an input gradient frees ``FREED`` eighths of one."""
     devices = len(costs.stages)
-    return _best_of(costs, micro_batches, Memory((2 * devices,) * devices, FREED))
+    return _best_of(shop(costs, micro_batches, (2 * devices,) * devices, split=True), FREED)
 
 
 def zero_bubble(
@@ -82,48 +90,66 @@ def zero_bubble(
 
     ``depths`` are further warm-ups to try: by stage, forwards ahead of its gradients.
     """
-    return _best_of(costs, micro_batches, Memory(tuple(caps)), depths)
+    return _best_of(shop(costs, micro_batches, caps, split=True), 0, depths)
 
 
-def best(costs: Costs, candidates: Iterable[Candidate]) -> Order:
+def best(place: Shop, makers: Iterable[Maker]) -> Order:
     """The order whose longest span of a device, from its first start to its last end, is least.
 
-    Among equals the shorter iteration. Of the candidates the best few by their own clocks, which
-    may leave out that messages wait for each other, are replayed exactly.
+    Among equals the shorter iteration. Of what the makers list the best few by their own clocks,
+    which may leave out that messages wait for each other, are replayed exactly. Of a long iteration
+    only what is best for a shorter one is made at all.
     """
+    if place.actions > LISTED_WHOLE:
+        fewer = LISTED_WHOLE * place.micro_batches // place.actions
+        short = replace(place, micro_batches=max(_FEWEST_MICRO_BATCHES, fewer))
+        makers = nsmallest(_LISTED_LONG, makers, key=lambda make: _clock(make(short)))
+    candidates = (listed for make in makers for listed in make(place))
+    few = [sweep(place, listed.rows) for listed in nsmallest(_REPLAYED, candidates)]
+    found = min((each for each in few if each), key=lambda each: each.score[::-1])
+    return order_of(place, found.rows)
 
-    def score(order: Order) -> tuple[Seconds, Seconds]:
-        timeline = replay(program(order), costs, 1, iterations=1)
-        return longest_span(timeline), makespan(timeline)
 
-    return min((each.order for each in nsmallest(_REPLAYED, candidates)), key=score)
+def _clock(listed: Sequence[Listed]) -> tuple[Seconds, Seconds]:
+    return min(((each.span, each.end) for each in listed), default=(_NEVER, _NEVER))
 
 
-def _best_of(
-    costs: Costs,
-    micro_batches: int,
-    memory: Memory,
-    more: Iterable[tuple[int, ...]] = (),
-) -> Order:
-    actions = max(1, 3 * len(costs.stages) * micro_batches)
-    # Where memory is tight many variants are the same one.
-    variants = dict.fromkeys(_variants(len(costs.stages), memory.caps, more))
-    listed = (
-        list_schedule(costs, memory, micro_batches, rules)
-        for rules in islice(variants, max(_FEWEST_LISTS, LISTED // actions))
-    )
-    built = built_in_rounds(costs, memory, micro_batches)
-    return best(costs, chain(listed, built))
+def _best_of(place: Shop, freed: int, more: Iterable[tuple[int, ...]] = ()) -> Order:
+    count = LISTED // min(place.actions, LISTED_WHOLE)
+    listed = variants(place.stages, place.caps, freed, more)[:count]
+    makers: list[Maker] = [partial(_list, rule=variant) for variant in listed]
+    return best(place, makers + [partial(_rounds, freed=freed, variant=v) for v in VARIANTS])
+
+
+def _list(place: Shop, rule: Rule) -> list[Listed]:
+    return [list_schedule(place, rule)]
+
+
+def _rounds(place: Shop, freed: int, variant: tuple[bool, bool, bool]) -> list[Listed]:
+    return [built_in_rounds(place, freed, variant)]
+
+
+def variants(
+    stages: int, room: tuple[int, ...], freed: int, more: Iterable[tuple[int, ...]] = ()
+) -> list[Rule]:
+    """What is asked for, all that memory holds, and depths with a slope; never above memory.
+
+    Where memory is tight many are the same one, which is there once.
+    """
+    return list(dict.fromkeys(_variants(stages, room, freed, more)))
 
 
 def _variants(
-    stages: int, room: tuple[int, ...], more: Iterable[tuple[int, ...]]
-) -> Iterator[Rules]:
-    """What is asked for, all that memory holds, and depths with a slope; never above memory."""
+    stages: int, room: tuple[int, ...], freed: int, more: Iterable[tuple[int, ...]]
+) -> Iterator[Rule]:
+    def variant(wanted: Iterable[int], alternate: bool, patience: float = 0.0) -> Rule:
+        depths = tuple(map(min, wanted, room))
+        return Rule(filler=patience, relieve=False, alternate=alternate, depths=depths, freed=freed)
+
     for wanted in more:
-        yield Rules(tuple(map(min, wanted, room)), True)
+        yield variant(wanted, True)
     for patience in (0.0, 1.0):
-        yield Rules(room, True, patience)
+        yield variant(room, True, patience)
     for slope, extra, patience, alternate in _VARIANTS:
         sloping = (slope * (stages - s) - (slope - 1) + extra for s in range(stages))
-        yield Rules(tuple(map(min, sloping, room)), alternate, patience)
+        yield variant(sloping, alternate, patience)

@@ -10,41 +10,33 @@ for it, and whether every short wait is filled, or only what a device may not lo
 Source: Qi et al. (arXiv 2401.10241), section 3.1.
 """
 
-from collections.abc import Iterator
 from itertools import product
 
-from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import WHOLE, Candidate, Memory
+from geotrain.planning.schedule.lists import WHOLE, Listed
 from geotrain.planning.schedule.rounds import Rounds
+from geotrain.planning.schedule.shop import BACKWARD, KINDS, WEIGHT, Shop
 from geotrain.units import Seconds
 
+VARIANTS = tuple(product((False, True), (False, True), (False, True)))
+"""Whether it is late, yields, and fills short waits."""
 
-def built_in_rounds(costs: Costs, memory: Memory, micro_batches: int) -> Iterator[Candidate]:
-    """The variants; each device needs room for one micro-batch.
+
+def built_in_rounds(place: Shop, freed: int, variant: tuple[bool, bool, bool]) -> Listed:
+    """A variant; each device needs room for one micro-batch.
 
     A device lists at most a forward for each input gradient, so what its warm-up had room for
     suffices to the end.
     """
-    for late, yielding, short in product((False, True), repeat=3):
-        build = _Build(costs, memory, micro_batches, late, yielding, short)
-        build.run()
-        yield build.candidate
+    build = _Build(place, freed, *variant)
+    build.run()
+    return build.candidate
 
 
 class _Build(Rounds):
-    def __init__(
-        self,
-        costs: Costs,
-        memory: Memory,
-        micro_batches: int,
-        late: bool,
-        yielding: bool,
-        short: bool,
-    ) -> None:
-        super().__init__(costs, memory)
-        self.micro_batches = micro_batches
+    def __init__(self, shop: Shop, freed: int, late: bool, yielding: bool, short: bool) -> None:
+        super().__init__(shop, freed)
+        self.micro_batches = shop.micro_batches
         self.late, self.yielding, self.short = late, yielding, short
-        self.devices = range(len(memory.caps))
 
     def run(self) -> None:
         """List every action."""
@@ -66,19 +58,19 @@ class _Build(Rounds):
 
     def _extras(self) -> list[int]:
         """Further forwards of each device before its first gradient comes."""
-        last = self.devices[-1]
+        last, seconds = self.devices[-1], self.shop.seconds
         extras = [0 for _ in self.devices]
-        back = self.clock[last] + self.costs.stages[last].input_gradient
+        back = self.clock[last] + seconds[KINDS * last + BACKWARD]
         for device in reversed(self.devices[:-1]):
-            back += self.way(device + 1, device)
-            stage = self.costs.stages[device]
+            back += self._way_back(device + 1)
+            forward = seconds[KINDS * device]
             most = min(self.micro_batches - 1, self.room[device] // WHOLE)
             clock = self.clock[device]
-            ahead = stage.forward if not self.late else 0.0
+            ahead = forward if not self.late else 0.0
             while extras[device] < most and clock + ahead <= back:
-                clock += stage.forward
+                clock += forward
                 extras[device] += 1
-            back = max(clock, back) + stage.input_gradient
+            back = max(clock, back) + seconds[KINDS * device + BACKWARD]
         for device in self.devices[1:]:
             extras[device] = min(extras[device], max(0, extras[device - 1] - 1))
         return extras
@@ -94,7 +86,7 @@ class _Build(Rounds):
                 self.forward(device)
         for device in reversed(self.devices):
             self.fill(device, self.backward_arrival(device), above=self._above(device))
-            if device == 0 and len(self.forwards[0]) == self.micro_batches:
+            if device == 0 and self.listed[0] == self.micro_batches:
                 self.drain(0)
             self.backward(device)
 
@@ -103,27 +95,31 @@ class _Build(Rounds):
 
     def _wants_forward(self, device: int) -> bool:
         """Whether a device runs a forward in this round."""
-        listed = len(self.forwards[device])
+        listed, seconds = self.listed[KINDS * device], self.shop.seconds
         if listed >= self.micro_batches:
             return False
         if not self.yielding or device == self.devices[-1]:
             return True
-        following = self.costs.stages[device + 1]
-        if listed < len(self.forwards[device + 1]) + 2:
+        following = KINDS * (device + 1)
+        if listed < self.listed[following] + 2:
             return True
         gradient = (
             self.clock[device + 1]
-            + following.forward
-            + following.input_gradient
-            + self.way(device + 1, device)
+            + seconds[following]
+            + seconds[following + BACKWARD]
+            + self._way_back(device + 1)
         )
-        end = self.clock[device] + self.costs.stages[device].forward + self._room_seconds(device)
+        end = self.clock[device] + seconds[KINDS * device] + self._room_seconds(device)
         return end <= gradient or (
             self.clock[device] < gradient and gradient - self.clock[device] > self.slack(device)
         )
+
+    def _way_back(self, device: int) -> Seconds:
+        """How long a gradient of a device takes to the one before it."""
+        return self.shop.hops[KINDS * device + BACKWARD][1]
 
     def _room_seconds(self, device: int) -> Seconds:
         """What the weight gradients take that make room for a forward."""
         lacking = max(0, WHOLE - self.room[device])
         count = -(-lacking // (WHOLE - self.freed))
-        return min(count, len(self.weights[device])) * self.costs.stages[device].weight_gradient
+        return min(count, len(self.weights[device])) * self.shop.seconds[KINDS * device + WEIGHT]

@@ -13,20 +13,15 @@ Parallelism with Controllable Memory (arXiv 2405.15362) for the V and its memory
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
-from geotrain.errors import InputError
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs
-from geotrain.planning.schedule.list_scheduling import (
-    WHOLE,
-    Candidate,
-    Memory,
-    Rules,
-    list_schedule,
-)
+from geotrain.planning.schedule.lists import WHOLE, Listed, Rule, list_schedule
 from geotrain.planning.schedule.rounds import Rounds, Stuck
+from geotrain.planning.schedule.shop import BACKWARD, KINDS, Shop, shop
 from geotrain.planning.schedule.zero_bubble import FREED, best
 from geotrain.units import Seconds
 
@@ -39,82 +34,71 @@ def zb_v(costs: Costs, micro_batches: int) -> Order:
     An input gradient frees a part of one (``FREED``). ``costs.layout`` must be the V's.
     """
     devices = costs.devices
-    return _best_of(costs, micro_batches, Memory((2 * devices,) * devices, FREED))
+    return _best_of(shop(costs, micro_batches, (2 * devices,) * devices, split=True), FREED)
 
 
 def zero_bubble_v(costs: Costs, caps: Sequence[int], micro_batches: int) -> Order:
     """At most ``caps[d]`` stage activations on device d, each from F to the end of W."""
-    return _best_of(costs, micro_batches, Memory(tuple(caps)))
+    return _best_of(shop(costs, micro_batches, caps, split=True), 0)
 
 
-def _best_of(costs: Costs, micro_batches: int, memory: Memory) -> Order:
-    if micro_batches < 1:
-        raise InputError("a schedule needs at least one micro-batch")
-    found: list[Candidate] = []
-    for fills in product((True, False), (True, False)):
-        try:
-            found += _builds(costs, micro_batches, memory, fills)
-        except Stuck:
-            continue
-    if not found:
-        free = (micro_batches,) * len(costs.layout)
-        for alternate in (False, True):
-            rules = Rules(free, alternate, 0.5)
-            found.append(list_schedule(costs, memory, micro_batches, rules))
-    return best(costs, found)
+def _best_of(place: Shop, freed: int) -> Order:
+    fills = product((True, False), (True, False))
+    builds = (partial(_builds, freed=freed, fills=each) for each in fills)
+    return best(place, [*builds, partial(_lists, freed=freed)])
 
 
-def _builds(
-    costs: Costs,
-    micro_batches: int,
-    memory: Memory,
-    fills: tuple[bool, bool],
-) -> Iterator[Candidate]:
+def _lists(place: Shop, freed: int) -> list[Listed]:
+    """For where memory does not suffice for rounds."""
+    return [
+        list_schedule(place, Rule(filler=0.5, relieve=False, alternate=each, freed=freed))
+        for each in (False, True)
+    ]
+
+
+def _builds(place: Shop, freed: int, fills: tuple[bool, bool]) -> list[Listed]:
     """Builds, each with the bubbles of the one before allowed, until they do not shrink."""
-    allowed = [0.0] * costs.devices
+    found: list[Listed] = []
+    allowed = [0.0 for _ in place.caps]
     while True:
-        build = _Build(costs, memory, micro_batches, fills, allowed)
-        build.run()
-        yield build.candidate
+        build = _Build(place, freed, fills, allowed)
+        try:
+            build.run()
+        except Stuck:
+            return found
+        found.append(build.candidate)
         bubbles = build.bubbles
         if (any(allowed) and max(bubbles) >= max(allowed)) or not any(bubbles):
-            return
+            return found
         allowed = bubbles
 
 
 class _Build(Rounds):
     def __init__(
-        self,
-        costs: Costs,
-        memory: Memory,
-        micro_batches: int,
-        fills: tuple[bool, bool],
-        allowed: Sequence[Seconds],
+        self, shop: Shop, freed: int, fills: tuple[bool, bool], allowed: Sequence[Seconds]
     ) -> None:
-        super().__init__(costs, memory, allowed=allowed)
-        self.micro_batches = micro_batches
+        super().__init__(shop, freed, allowed)
+        self.micro_batches = shop.micro_batches
         self.fills = fills
 
     def run(self) -> None:
         """List every action; raises Stuck where memory does not suffice."""
-        devices = range(self.costs.devices)
         self._first_micro_batch()
         self._even_out()
         for _ in range(2 * self.micro_batches):
             self._round_of_backwards()
-            for device in devices:
+            for device in self.devices:
                 self._next_forward(device)
-        for device in devices:
+        for device in self.devices:
             self.drain(device)
 
     def _first_micro_batch(self) -> None:
         """Down and up again, with further forwards down while the turn is waited for."""
-        devices = self.costs.devices
-        for device in range(devices):
+        for device in self.devices:
             self.forward(device)
-        for device in reversed(range(devices)):
+        for device in reversed(self.devices):
             turn = self.forward_arrival(self._stage(device, _UP))
-            length = self.costs.stages[device].forward
+            length = self.shop.seconds[KINDS * device]
             while (
                 self.room[device] >= WHOLE * (2 + 2 * device)
                 and self.clock[device] + length <= turn
@@ -127,9 +111,9 @@ class _Build(Rounds):
     def _even_out(self) -> None:
         """Forwards until every device has run as many as the first."""
         way = _DOWN
-        for device in range(1, self.costs.devices):
+        for device in self.devices[1:]:
             while self._is_behind(device):
-                for after in reversed(range(device, self.costs.devices)):
+                for after in reversed(self.devices[device:]):
                     if self._is_left(after, way):
                         self.forward(self._stage(after, way))
                 way = 1 - way
@@ -144,14 +128,14 @@ class _Build(Rounds):
 
         Which way is settled for all devices before the first is listed.
         """
-        up = [self._goes_up(device) for device in range(self.costs.devices)]
-        for device in reversed(range(self.costs.devices)):
+        up = [self._goes_up(device) for device in self.devices]
+        for device in reversed(self.devices):
             if up[device]:
                 self.fill(
                     device, self.backward_arrival(device), above=self._above(device, self.fills[1])
                 )
                 self.backward(device)
-        for device in range(self.costs.devices):
+        for device in self.devices:
             if not up[device]:
                 stage = self._stage(device, _UP)
                 self.fill(device, self.backward_arrival(stage), above=self._above(device, True))
@@ -159,10 +143,10 @@ class _Build(Rounds):
 
     def _goes_up(self, device: int) -> bool:
         """Whether the device's next input gradient is that of its first stage."""
-        up, down = len(self.backwards[device]), len(self.backwards[self._stage(device, _UP)])
+        up, down = self._returned(device), self._returned(self._stage(device, _UP))
         if up >= down:
             return False
-        return down >= self.micro_batches or len(self.backwards[device + 1]) > up
+        return down >= self.micro_batches or self._returned(device + 1) > up
 
     def _next_forward(self, device: int) -> None:
         way = self._way_of_forward(device)
@@ -181,17 +165,20 @@ class _Build(Rounds):
         down, up = (self._listed(device, way) for way in (_DOWN, _UP))
         if up >= self.micro_batches:
             return None
-        if up < down and len(self.forwards[self._stage(device, _UP) - 1]) > up:
+        if up < down and self.listed[KINDS * (self._stage(device, _UP) - 1)] > up:
             return _UP
-        if down < self.micro_batches and (not device or len(self.forwards[device - 1]) > down):
+        if down < self.micro_batches and (not device or self.listed[KINDS * (device - 1)] > down):
             return _DOWN
         return None
 
     def _stage(self, device: int, way: int) -> int:
-        return device if way == _DOWN else 2 * self.costs.devices - 1 - device
+        return device if way == _DOWN else 2 * len(self.devices) - 1 - device
 
     def _listed(self, device: int, way: int) -> int:
-        return len(self.forwards[self._stage(device, way)])
+        return self.listed[KINDS * self._stage(device, way)]
+
+    def _returned(self, stage: int) -> int:
+        return self.listed[KINDS * stage + BACKWARD]
 
     def _is_left(self, device: int, way: int) -> bool:
         return self._listed(device, way) < self.micro_batches

@@ -4,10 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geotrain.errors import InputError
 from geotrain.planning.schedule import checks, orders
 from geotrain.planning.schedule.bubbles import bubble_ratio, makespan
-from geotrain.planning.schedule.geopipe import bound, depths, extra_forwards, geopipe, geopipe_split
+from geotrain.planning.schedule.geopipe import (
+    bound,
+    depths,
+    extra_forwards,
+    fitted_depths,
+    geopipe,
+    geopipe_split,
+)
 from geotrain.planning.schedule.timeline import program, replay
+from geotrain.planning.schedule.uniform import Uniform
 from support.planning import pipeline, wan
 
 
@@ -79,3 +88,35 @@ def test_memory_bounds_the_warm_up(caps, micro_batches, latency):
     costs = cut_twice(latency, 1)
     assert checks.problems(geopipe(costs, caps, micro_batches), caps) == []
     assert checks.problems(geopipe_split(costs, caps, micro_batches), caps) == []
+
+
+@given(
+    st.lists(st.integers(1, 12), min_size=8, max_size=8),
+    st.integers(1, 24),
+    st.floats(0, 9),
+    st.floats(0, 4),
+)
+def test_in_the_memory_of_1f1b_it_is_never_worse(caps, micro_batches, latency, transfer):
+    costs = cut_twice(latency, transfer)
+    plain = orders.atlas(micro_batches, caps, [0] * 8)
+    ours = makespan(replayed(geopipe(costs, caps, micro_batches), costs))
+    assert ours <= makespan(replayed(plain, costs)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("cap", "seconds"), [(4, 2031), (6, 891), (8, 597)])
+def test_where_memory_cuts_the_warm_up_off_it_is_divided_anew(cap, seconds):
+    """F = I = W = 1, two seconds one way: cut off at 8 in flight, the rule takes 1,377 s."""
+    times = Uniform(1.0, 1.0, 1.0, 1.0, 0.0, 2.0, (1, 3))
+    costs = times.costs(tuple(range(8)))
+    assert makespan(replayed(geopipe(costs, [cap] * 8, 96), costs)) == seconds
+
+
+def test_a_very_long_iteration_is_tried_in_the_two_ways_that_are_known():
+    costs = cut_twice(2.0, 1.0)
+    assert fitted_depths(costs, [8] * 8, 300_000) == (8, 7, 6, 5, 4, 3, 2, 1)
+
+
+@pytest.mark.parametrize(("caps", "micro_batches"), [([8, 0], 4), ([8, 8], 0)])
+def test_no_room_and_no_micro_batch_are_refused(caps, micro_batches):
+    with pytest.raises(InputError, match=r"give more memory|give at least one"):
+        geopipe(pipeline(2), caps, micro_batches)

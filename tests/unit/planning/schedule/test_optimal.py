@@ -10,9 +10,9 @@ from geotrain.errors import InputError
 from geotrain.planning.schedule import checks
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
 from geotrain.planning.schedule.greedy import greedy
-from geotrain.planning.schedule.greedy_shop import rows_of, shop, sweep
 from geotrain.planning.schedule.layouts import interleaved, one_stage_each, v_shape
 from geotrain.planning.schedule.optimal import Solution, begins_of, optimal, ticks
+from geotrain.planning.schedule.shop import rows_of, shop, sweep
 from support.optima import cases, costs_of
 from support.planning import pipeline, wan
 

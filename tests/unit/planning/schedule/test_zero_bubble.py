@@ -11,12 +11,20 @@ from geotrain.errors import InputError
 from geotrain.model.plan import Kind
 from geotrain.planning.schedule import checks, layouts, orders
 from geotrain.planning.schedule.bubbles import bubble_ratio
-from geotrain.planning.schedule.list_scheduling import Memory, Rules, list_schedule
+from geotrain.planning.schedule.lists import Rule, list_schedule
 from geotrain.planning.schedule.policies import policy
 from geotrain.planning.schedule.rounds import Rounds, Stuck
+from geotrain.planning.schedule.shop import shop
 from geotrain.planning.schedule.timeline import program, replay
 from geotrain.planning.schedule.uniform import Uniform
-from geotrain.planning.schedule.zero_bubble import zb_1p, zb_2p, zero_bubble
+from geotrain.planning.schedule.zero_bubble import (
+    LISTED_WHOLE,
+    best,
+    variants,
+    zb_1p,
+    zb_2p,
+    zero_bubble,
+)
 from geotrain.planning.schedule.zero_bubble_v import zb_v, zero_bubble_v
 
 DATA = Path(__file__).parents[3] / "data" / "zero_bubble" / "bubbles.csv"
@@ -110,60 +118,54 @@ def test_no_room_for_a_micro_batch_on_each_stage_is_refused():
 
 @pytest.mark.parametrize("make", [zb_1p, zb_2p])
 def test_no_micro_batch_is_no_schedule(make):
-    with pytest.raises(InputError, match="at least one micro-batch"):
+    with pytest.raises(InputError, match="give at least one"):
         make(Uniform(1.0, 1.0, 1.0).costs((0, 1)), 0)
 
 
 def test_no_micro_batch_is_no_v():
-    with pytest.raises(InputError, match="at least one micro-batch"):
+    with pytest.raises(InputError, match="give at least one"):
         zb_v(Uniform(1.0, 1.0, 1.0).costs((0, 0)), 0)
 
 
 def test_what_nobody_made_cannot_be_listed():
-    rounds = Rounds(Uniform(1.0, 1.0, 1.0).costs((0, 1)), Memory((2, 2)))
+    rounds = Rounds(shop(Uniform(1.0, 1.0, 1.0).costs((0, 1)), 3, (2, 2), split=True), 0)
     for listing in (lambda: rounds.forward(1), lambda: rounds.weight_gradient(0)):
         with pytest.raises(Stuck):
             listing()
 
 
 def test_a_weight_gradient_that_would_delay_a_message_needs_patience():
-    costs = Uniform(1.0, 1.0, 3.0, 0.5).costs((0, 1))
+    place = shop(Uniform(1.0, 1.0, 3.0, 0.5).costs((0, 1)), 2, (2, 2), split=True)
     rows = [
-        list_schedule(costs, Memory((2, 2)), 2, Rules((2, 2), patience=patience)).order
+        list_schedule(place, Rule(filler=patience, relieve=False)).rows[0]
         for patience in (0.0, 1.0)
     ]
-    assert [[str(a) for a in row[0]] for row in rows] == [
-        ["0F0", "0F1", "0I0", "0I1", "0W0", "0W1"],
-        ["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"],
-    ]
+    assert ["".join("FIW"[code] for code in row) for row in rows] == ["FFIIWW", "FFIWIW"]
 
 
-@pytest.fixture
-def listed(monkeypatch):
-    """The rules of every list that is made."""
-    rules_of_all = []
-
-    def spy(costs, memory, micro_batches, rules):
-        rules_of_all.append(rules)
-        return list_schedule(costs, memory, micro_batches, rules)
-
-    monkeypatch.setattr("geotrain.planning.schedule.zero_bubble.list_schedule", spy)
-    return rules_of_all
+def test_variants_that_memory_makes_equal_are_listed_once_and_what_is_asked_for_first():
+    tight = variants(3, (1, 1, 1), 0)
+    assert len(tight) == len(set(tight)) < len(variants(3, (6, 6, 6), 0))
+    assert variants(4, (6,) * 4, 0, [(9, 4, 3, 2)])[0].depths == (6, 4, 3, 2)
 
 
-def test_a_long_iteration_is_listed_in_fewer_ways(monkeypatch, listed):
-    costs = Uniform(1.0, 1.0, 1.0, 0.2).costs(layouts.one_stage_each(4))
-    many = zero_bubble(costs, (6,) * 4, 8)
-    assert len(listed) > 4
-    listed.clear()
-    monkeypatch.setattr("geotrain.planning.schedule.zero_bubble.LISTED", 0)
-    few = zero_bubble(costs, (6,) * 4, 8, depths=[(5, 4, 3, 2)])
-    assert len(listed) == 4
-    assert listed[0].depths == (5, 4, 3, 2)
-    checks.require_sound(few, (6,) * 4)
-    assert ratio(many, costs) <= ratio(few, costs)
+def test_of_a_long_iteration_only_what_is_best_for_a_shorter_one_is_made():
+    costs = Uniform(1.0, 1.0, 1.0, 0.2).costs((0, 1))
+    place = shop(costs, LISTED_WHOLE // 6 + 9, (3, 3), split=True)
+    made = []
+
+    def maker(pending):
+        def make(some):
+            made.append((some.micro_batches == place.micro_batches, pending))
+            return [list_schedule(some, Rule(pending=pending))]
+
+        return make
+
+    order = best(place, [maker(pending) for pending in (1, 2, 3)])
+    assert [whole for whole, _ in made] == [False] * 3 + [True] * 2
+    checks.require_sound(order, (3, 3))
 
 
-def test_variants_that_memory_makes_equal_are_listed_once(listed):
-    zero_bubble(Uniform(1.0, 1.0, 1.0).costs(layouts.one_stage_each(3)), (1,) * 3, 4)
-    assert len(listed) == len(set(listed)) > 0
+def test_a_v_without_memory_for_rounds_is_listed():
+    costs = Uniform(1.0, 2.0, 3.0).costs(layouts.v_shape(3))
+    checks.require_sound(zero_bubble_v(costs, (2, 2, 2), 5), (2, 2, 2))

@@ -13,16 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from geotrain.planning.schedule.greedy_shop import (
-    BACKWARD,
-    FORWARD,
-    KINDS,
-    WEIGHT,
-    Place,
-    Shop,
-    Sweep,
-    sweep,
-)
+from geotrain.planning.schedule.shop import BACKWARD, FORWARD, KINDS, WEIGHT, Shop, Sweep, sweep
 from geotrain.units import Seconds
 
 _TENURE = 8
@@ -50,10 +41,10 @@ class Goal:
     limits: tuple[Seconds, Seconds]
     span_first: bool
 
-    def key(self, found: Sweep) -> Key:
-        """Of a replay; whole multiples of ``rounding``, so that equal sums are equal."""
+    def key(self, score: tuple[Seconds, Seconds]) -> Key:
+        """Of makespan and span; whole multiples of ``rounding``, so that equal sums are equal."""
         first = int(self.span_first)
-        scores = [round(score / self.shop.rounding) for score in found.score]
+        scores = [round(each / self.shop.rounding) for each in score]
         above = [
             max(0, score - round(limit / self.shop.rounding))
             for score, limit in zip(scores, self.limits, strict=True)
@@ -83,7 +74,7 @@ class _Search:
     def __init__(self, goal: Goal, start: Sweep, by_span: bool, replays: int) -> None:
         self.goal, self.by_span, self.left = goal, by_span, replays
         self.now = self.best = start
-        self.best_key = goal.key(start)
+        self.best_key = goal.key(start.score)
         self.forbidden: dict[_Swap, int] = {}
         self.steps = 0
 
@@ -93,65 +84,68 @@ class _Search:
     def step(self) -> bool:
         """Make the most promising swap that is allowed; False where there is none."""
         self.steps += 1
-        chains, least = _Chains(self.now, self.by_span), self.best.score[self.by_span]
+        now, least = self.now, self.best.score[self.by_span]
+        chains = _Chains(now, self.by_span)
         swaps = sorted(
-            (chains.estimate(device, index), device, index)
-            for device, index in _neighbours(self.now, self.by_span)
+            (chains.estimate(early, late), now.shop.devices[now.steps[2][early]], early, late)
+            for early, late in _neighbours(now, self.by_span)
         )
-        for length, device, index in swaps:
-            swap = _swap(self.now.rows[device], index)
+        for length, _, early, late in swaps:
             is_promising = length < least - self.goal.shop.rounding
-            if is_promising or self.forbidden.get(swap, 0) <= self.steps:
-                return self._make(device, index)
+            if is_promising or self.forbidden.get(_swap(now, early, late), 0) <= self.steps:
+                self._make(early, late)
+                return True
         return False
 
-    def _make(self, device: int, index: int) -> bool:
-        rows = list(self.now.rows)
+    def _make(self, early: int, late: int) -> None:
+        now, rows = self.now, list(self.now.rows)
+        device = now.shop.devices[now.steps[2][early]]
+        index = now.at[device].index(early)
         row = rows[device] = list(rows[device])
         row[index], row[index + 1] = row[index + 1], row[index]
-        self.forbidden[_swap(row, index)] = self.steps + _TENURE + self.steps % _VARIATION
+        back = self.steps + _TENURE + self.steps % _VARIATION
+        self.forbidden[_swap(now, late, early)] = back
         found = sweep(self.goal.shop, rows)
         self.left -= _REPLAYS_A_STEP
         if found is None:
-            self.forbidden[_swap(self.now.rows[device], index)] = self.steps + self.left
-            return True
+            self.forbidden[_swap(now, early, late)] = self.steps + self.left
+            return
         self.now = found
-        key = self.goal.key(found)
+        key = self.goal.key(found.score)
         if key < self.best_key:
             self.best, self.best_key = found, key
-        return True
 
 
-def _neighbours(found: Sweep, by_span: bool) -> Iterator[Place]:
-    """The first of each two neighbours on the critical path that may change places."""
-    for (device, index), after in pairwise(found.critical(by_span)):
-        if after == (device, index + 1) and _may_swap(
-            found.shop, found.rows[device], index, device
-        ):
-            yield device, index
+def _neighbours(found: Sweep, by_span: bool) -> Iterator[tuple[int, int]]:
+    """Two steps that follow each other on the critical path and may change places."""
+    befores = found.steps[0]
+    for early, late in pairwise(found.critical(by_span)):
+        if befores[late] == early and _may_swap(found, early, late):
+            yield early, late
 
 
-def _may_swap(shop: Shop, row: list[int], index: int, device: int) -> bool:
+def _may_swap(found: Sweep, early: int, late: int) -> bool:
     """Whether an action may come after the next one: they differ, it is not needed, and fits."""
-    early, late = row[index], row[index + 1]
+    shop, codes = found.shop, found.steps[2]
+    one, other = codes[early], codes[late]
     release = WEIGHT if shop.split else BACKWARD
-    if late == shop.targets[early] or (late % KINDS == WEIGHT and early == late - 1):
-        before = row[:index]
-        return before.count(early) > before.count(late)
-    if late % KINDS == FORWARD and early % KINDS == release:
-        kinds = [code % KINDS for code in row[:index]]
+    if other == shop.targets[one] or (other % KINDS == WEIGHT and one == other - 1):
+        return found.numbers[early] > found.numbers[late]
+    if other % KINDS == FORWARD and one % KINDS == release:
+        device = shop.devices[one]
+        before = found.rows[device][: found.at[device].index(early)]
+        kinds = [code % KINDS for code in before]
         return kinds.count(FORWARD) - kinds.count(release) < shop.caps[device]
-    return early != late
+    return one != other
 
 
-def _swap(row: list[int], index: int) -> _Swap:
-    early, late = row[index], row[index + 1]
-    before = row[:index]
-    return early, before.count(early), late, before.count(late)
+def _swap(found: Sweep, early: int, late: int) -> _Swap:
+    codes, numbers = found.steps[2], found.numbers
+    return codes[early], numbers[early], codes[late], numbers[late]
 
 
 class _Chains:
-    """The longest chains from the end of each action to the end of the iteration.
+    """The longest chains from the end of each step to the end of the iteration.
 
     ``rest`` is the chain through the next action on the device, ``messages`` that through the
     action's message. By span each device's end counts from the device's begin.
@@ -159,41 +153,34 @@ class _Chains:
 
     def __init__(self, found: Sweep, by_span: bool) -> None:
         self.found = found
-        self.rest = [[0.0] * len(row) for row in found.rows]
-        self.messages = [[0.0] * len(row) for row in found.rows]
-        shop = found.shop
+        shop, (_, needs, codes) = found.shop, found.steps
+        count, seconds = len(codes), shop.seconds
+        self.rest, self.messages = [0.0] * count, [_NO_CHAIN] * count
+        through = [_NO_CHAIN] * (count + len(found.rows) + 1)
+        waiting = [_NO_CHAIN] * len(seconds)
         rest = [
             after - (found.begin(device) if by_span else 0.0)
             for device, after in enumerate(shop.after)
         ]
-        through = [[0.0] * shop.micro_batches for _ in shop.seconds]
-        left = [shop.micro_batches] * len(shop.seconds)
-        waiting = [_NO_CHAIN] * len(shop.seconds)
-        for device, begin, end in reversed(found.runs):
-            row, after = found.rows[device], rest[device]
-            for index in range(end - 1, begin - 1, -1):
-                code, message = row[index], _NO_CHAIN
-                left[code] -= 1
-                target = shop.targets[code]
-                if target >= 0:
-                    spacing, takes = shop.hops[code]
-                    link = shop.links[code]
-                    message = max(takes + through[target][left[code]], spacing + waiting[link])
-                    waiting[link] = message
-                self.rest[device][index], self.messages[device][index] = after, message
-                after = shop.seconds[code] + max(after, message)
-                through[code][left[code]] = after
-            rest[device] = after
+        for step in range(count - 1, -1, -1):
+            code = codes[step]
+            device, message = shop.devices[code], _NO_CHAIN
+            after = rest[device]
+            if shop.targets[code] >= 0:
+                spacing, takes = shop.hops[code]
+                link = shop.links[code]
+                message = max(takes + through[step], spacing + waiting[link])
+                waiting[link] = message
+            self.rest[step], self.messages[step] = after, message
+            rest[device] = through[needs[step]] = seconds[code] + max(after, message)
 
-    def estimate(self, device: int, index: int) -> Seconds:
+    def estimate(self, early: int, late: int) -> Seconds:
         """The longest chain through an action and the next one, once they are swapped."""
-        found, row = self.found, self.found.rows[device]
-        early, late = row[index], row[index + 1]
-        before = row[:index]
-        seconds, arrived = found.shop.seconds, found.arrived
-        free = found.ends[device][index - 1] if index else 0.0
-        first = max(free, arrived[late][before.count(late)]) + seconds[late]
-        second = max(first, arrived[early][before.count(early)]) + seconds[early]
-        messages = self.messages[device]
-        rest = max(self.rest[device][index + 1], messages[index])
-        return max(second + rest, first + messages[index + 1])
+        found, (befores, needs, codes) = self.found, self.found.steps
+        seconds, ends = found.shop.seconds, found.ends
+        before = befores[early]
+        free = ends[before] if before < len(codes) else 0.0
+        first = max(free, found.sent[needs[late]]) + seconds[codes[late]]
+        second = max(first, found.sent[needs[early]]) + seconds[codes[early]]
+        rest = max(self.rest[late], self.messages[early])
+        return max(second + rest, first + self.messages[late])

@@ -8,22 +8,21 @@ make a word good: I of a micro-batch before its W, and F within memory. Both are
 rows ask of each other the replay shows, and it returns None where they wait in a circle.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from math import fsum
+from typing import Any
 
+from geotrain.errors import InputError
 from geotrain.model.plan import Action, Kind, Order
 from geotrain.planning.schedule.costs import Costs
+from geotrain.planning.schedule.kernel import NOTHING, replay_one
 from geotrain.planning.schedule.layouts import Layout, one_stage_each
 from geotrain.units import Seconds
 
 Rows = list[list[int]]
 """The codes of every device, in execution order."""
-
-Place = tuple[int, int]
-"""(device, index in its row)"""
 
 FORWARD, BACKWARD, WEIGHT = range(3)
 KINDS = 3
@@ -41,7 +40,8 @@ class Shop:
     ``targets[c]`` is the code that waits for what c makes, ``links[c]`` the link that brings it
     there and ``hops[c]`` its (spacing, occupancy + delay); a code that makes no message for
     another device has a link of its own that takes no time. ``after[d]`` follows device d's last
-    action. ``rounding`` is far less than any time that matters.
+    action. ``rounding`` is far less than any time that matters. ``tables`` are those of ``kernel``.
+    ``members[d]`` are the stages of device d, first to last.
     """
 
     layout: Layout
@@ -55,6 +55,8 @@ class Shop:
     hops: tuple[tuple[Seconds, Seconds], ...]
     after: tuple[Seconds, ...]
     rounding: Seconds
+    tables: tuple[Sequence[Any], ...]
+    members: tuple[tuple[int, ...], ...]
 
     @property
     def stages(self) -> int:
@@ -66,15 +68,16 @@ class Shop:
         """How many actions one iteration has."""
         return self.stages * self.micro_batches * (3 if self.split else 2)
 
-    def stages_of(self, device: int) -> list[int]:
-        """The stages of a device, first to last."""
-        return [stage for stage, where in enumerate(self.layout) if where == device]
-
 
 def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) -> Shop:
-    """The job shop of a pipeline; ``caps[d]`` micro-batches at most are held on device d."""
+    """The job shop of a pipeline; ``caps[d]`` micro-batches at most are held on device d.
+
+    Raises InputError without a micro-batch, and where a device has no room for one of each stage.
+    """
     stages = len(costs.stages)
     layout = costs.layout or one_stage_each(stages)
+    members = _members(layout)
+    _require_room(members, micro_batches, caps)
     codes = range(KINDS * stages)
     seconds = []
     for stage in costs.stages:
@@ -87,6 +90,7 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
         after[device] += stage.all_reduce + stage.step
     return Shop(
         layout=layout,
+        members=tuple(map(tuple, members)),
         micro_batches=micro_batches,
         caps=tuple(caps),
         split=split,
@@ -97,7 +101,41 @@ def shop(costs: Costs, micro_batches: int, caps: Sequence[int], *, split: bool) 
         hops=tuple(hops),
         after=tuple(after),
         rounding=max(_FEMTOSECOND, 1e-9 * max(seconds)),
+        tables=(
+            seconds,
+            [0.0] * len(seconds),
+            [_crossed(layout, code, targets[code], links[code]) for code in codes],
+            [spacing for spacing, _ in hops],
+            [takes for _, takes in hops],
+        ),
     )
+
+
+def _members(layout: Layout) -> list[list[int]]:
+    """By device its stages, first to last."""
+    members: list[list[int]] = [[] for _ in range(max(layout) + 1)]
+    for stage, device in enumerate(layout):
+        members[device].append(stage)
+    return members
+
+
+def _require_room(members: list[list[int]], micro_batches: int, caps: Sequence[int]) -> None:
+    if micro_batches < 1:
+        raise InputError(f"{micro_batches} micro-batches make no iteration; give at least one")
+    if len(caps) != len(members):
+        raise InputError(f"{len(caps)} caps for {len(members)} ranks; give each rank one")
+    for device, (stages, cap) in enumerate(zip(members, caps, strict=True)):
+        if cap < len(stages):
+            raise InputError(
+                f"rank {device} has room for {cap} micro-batches in flight and runs {len(stages)} "
+                "stages; give room for one of each"
+            )
+
+
+def _crossed(layout: Layout, code: int, target: int, link: int) -> int:
+    """The link that a message takes, or NONE where it stays on its device."""
+    stays = target == NONE or layout[code // KINDS] == layout[target // KINDS]
+    return NONE if stays else link
 
 
 def _target(code: int, stages: int) -> int:
@@ -111,7 +149,7 @@ def _links(
     costs: Costs, layout: Layout, targets: Sequence[int]
 ) -> tuple[list[int], list[tuple[Seconds, Seconds]]]:
     """By code: its link, named by the first code that uses it, and what its messages take."""
-    first: dict[Place, int] = {}
+    first: dict[tuple[int, int], int] = {}
     links, hops = [], []
     for code, target in enumerate(targets):
         stage, kind = divmod(code, KINDS)
@@ -129,19 +167,21 @@ def _links(
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """An exact replay: the end of every action, and the action that it waited for last.
+    """An exact replay. Its steps are in a sequence in which each comes after what it needs.
 
-    ``causes[d][i]`` is that action's number, or NONE; numbers run through row 0, then row 1, ….
-    ``arrived[c][k]`` is when the k-th action of code c may start. ``runs`` are stretches of rows,
-    (device, first index, index after the last), so that each action comes after what it needs.
+    ``steps`` are those of ``kernel``, ``at[d]`` the steps of device d's row in turn, and
+    ``numbers[i]`` says that step i is the k-th of its code. ``sent[i]`` is when the message of step
+    i arrives, and ``vias[i]`` the step whose message used the link before, or NONE.
     """
 
     shop: Shop
     rows: Rows
-    ends: list[list[Seconds]]
-    causes: list[list[int]]
-    arrived: list[list[Seconds]]
-    runs: list[tuple[int, int, int]]
+    steps: tuple[list[int], list[int], list[int]]
+    at: list[list[int]]
+    numbers: list[int]
+    vias: list[int]
+    ends: list[Seconds]
+    sent: list[Seconds]
 
     @property
     def makespan(self) -> Seconds:
@@ -159,86 +199,99 @@ class Sweep:
         return self.makespan, self.span
 
     def _end(self, device: int) -> Seconds:
-        return self.ends[device][-1] + self.shop.after[device]
+        return self.ends[self.at[device][-1]] + self.shop.after[device]
 
     def begin(self, device: int) -> Seconds:
         """When a device starts its first action."""
-        return self.ends[device][0] - self.shop.seconds[self.rows[device][0]]
+        return self.ends[self.at[device][0]] - self.shop.seconds[self.rows[device][0]]
 
     def _span(self, device: int) -> Seconds:
         return self._end(device) - self.begin(device)
 
-    def critical(self, by_span: bool) -> list[Place]:
-        """The chain of actions, first to last, that makes the makespan or the span so long."""
+    def critical(self, by_span: bool) -> list[int]:
+        """The chain of steps, first to last, that makes the makespan or the span so long."""
         last = max(range(len(self.rows)), key=self._span if by_span else self._end)
-        first = _first_numbers(self.rows)
-        number = first[last] + len(self.rows[last]) - 1
-        path = []
-        while number != NONE:
-            device = bisect_right(first, number) - 1
-            path.append((device, number - first[device]))
-            number = self.causes[device][number - first[device]]
+        path, step = [], self.at[last][-1]
+        while step != NONE:
+            path.append(step)
+            step = self._cause(step)
         return path[::-1]
 
+    def _cause(self, step: int) -> int:
+        """What a step waited for last: the one before it, or the maker of its message.
 
-def _first_numbers(rows: Rows) -> list[int]:
-    """The number of the first action of each row."""
-    return list(accumulate(map(len, rows[:-1]), initial=0))
+        Of messages that took the link without a break, it is the maker of the first.
+        """
+        befores, needs, codes = self.steps
+        before, need, count = befores[step], needs[step], len(codes)
+        free = self.ends[before] if before < count else 0.0
+        if need >= count or self.sent[need] <= free:
+            return before if before < count else NONE
+        takes = self.shop.hops[codes[need]][1]
+        while (via := self.vias[need]) != NONE and self.sent[need] > self.ends[need] + takes:
+            need, takes = via, self.shop.hops[codes[via]][1]
+        return need
 
 
 def sweep(shop: Shop, rows: Rows) -> Sweep | None:
-    """Run each device until it waits for a message, then whoever can make that message.
+    """Replay rows. None where they deadlock."""
+    steps, at, numbers, vias = _walk(shop, rows)
+    count, devices = len(numbers), len(rows)
+    if count < sum(map(len, rows)):
+        return None
+    nothing = count + devices
+    ends = [0.0] * nothing
+    sent = [0.0] * count + [NOTHING] * (devices + 1)
+    replay_one(steps, shop.tables, (ends, sent, [0.0] * len(shop.seconds)))
+    return Sweep(shop, rows, steps, at, numbers, vias, ends, sent)
 
-    The same sums and maxima as ``timeline``'s, on words. None where the rows deadlock.
-    """
-    seconds, targets, links, hops = shop.seconds, shop.targets, shop.links, shop.hops
-    devices, numbers = shop.devices, _first_numbers(rows)
-    # What no message starts has "arrived" at 0: the first stage's input, and W, which follows I.
-    inputs = [0.0] * shop.micro_batches
-    arrived: list[list[Seconds]] = [
-        [] if code % KINDS < WEIGHT else inputs for code in range(len(seconds))
+
+def _walk(shop: Shop, rows: Rows) -> Any:
+    """Run each device until it waits for a message, then whoever can make that message."""
+    targets, devices, links = shop.targets, shop.devices, shop.links
+    count = sum(map(len, rows))
+    befores: list[int] = []
+    needs: list[int] = []
+    codes: list[int] = []
+    numbers: list[int] = []
+    vias: list[int] = []
+    nothing = [count + len(rows)] * shop.micro_batches
+    # What no message starts has arrived: the first stage's input, and W, which follows I.
+    made: list[list[int]] = [
+        [] if c % KINDS < WEIGHT and c else nothing for c in range(len(targets))
     ]
-    arrived[FORWARD] = inputs
-    senders: list[list[int]] = [[NONE] * shop.micro_batches if queue else [] for queue in arrived]
-    taken, busy, sender = [0] * len(seconds), [0.0] * len(seconds), [NONE] * len(seconds)
-    ends: list[list[Seconds]] = [[] for _ in rows]
-    causes: list[list[int]] = [[] for _ in rows]
-    runs = []
-    waiting = [NONE] * len(rows)
-    ready = list(range(len(rows)))
+    taken, senders = [0] * len(targets), [NONE] * len(targets)
+    at: list[list[int]] = [[] for _ in rows]
+    waiting, ready = [NONE] * len(rows), list(range(len(rows)))
+    step = 0
     while ready:
         device = ready.pop()
-        row, row_ends, row_causes = rows[device], ends[device], causes[device]
-        at, number = len(row_ends), numbers[device] + len(row_ends)
-        now, cause = (row_ends[-1], number - 1) if at else (0.0, NONE)
-        for code in islice(row, at, None):
-            head = taken[code]
-            if head >= len(arrived[code]):
+        done = at[device]
+        before = done[-1] if done else count + device
+        for code in islice(rows[device], len(done), None):
+            number, makers = taken[code], made[code]
+            if number >= len(makers):
                 waiting[device] = code
                 break
-            if arrived[code][head] > now:
-                now, cause = arrived[code][head], senders[code][head]
-            taken[code] = head + 1
-            now += seconds[code]
-            row_ends.append(now)
-            row_causes.append(cause)
-            cause = number
-            number += 1
+            befores.append(before)
+            needs.append(makers[number])
+            codes.append(code)
+            numbers.append(number)
+            taken[code] = number + 1
+            done.append(step)
             target = targets[code]
             if target >= 0:
-                link, (spacing, takes) = links[code], hops[code]
-                if now >= busy[link]:
-                    busy[link], sender[link] = now, cause
-                arrived[target].append(busy[link] + takes)
-                senders[target].append(sender[link])
-                busy[link] += spacing
+                made[target].append(step)
+                vias.append(senders[links[code]])
+                senders[links[code]] = step
                 if waiting[devices[target]] == target:
                     waiting[devices[target]] = NONE
                     ready.append(devices[target])
-        runs.append((device, at, len(row_ends)))
-    if any(len(row) > len(done) for row, done in zip(rows, ends, strict=True)):
-        return None
-    return Sweep(shop, rows, ends, causes, arrived, runs)
+            else:
+                vias.append(NONE)
+            before = step
+            step += 1
+    return (befores, needs, codes), at, numbers, vias
 
 
 def bounds(shop: Shop) -> tuple[Seconds, Seconds]:
@@ -254,7 +307,7 @@ def bounds(shop: Shop) -> tuple[Seconds, Seconds]:
     ]
     makespan = span = 0.0
     for device, after in enumerate(shop.after):
-        stages = shop.stages_of(device)
+        stages = shop.members[device]
         work = shop.micro_batches * fsum(per_micro_batch[stage] for stage in stages) + after
         span = max(span, work)
         makespan = max(makespan, work + min(first[stage] for stage in stages))
