@@ -70,7 +70,7 @@ property: venv ## Run the property tests with twelve times as many examples, new
 	@GEOTRAIN_THOROUGH=1 $(VENV)/bin/pytest tests/unit --quiet -m hypothesis
 
 integration: venv programs ## Run the tests that need sockets, network namespaces and bare control planes
-	@$(VENV)/bin/pytest tests/integration -ra
+	@$(VENV)/bin/pytest tests/integration -ra --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 demo: ## Run the main job on three local clusters, from nothing to a summary
 	@$(PREFLIGHT) demo

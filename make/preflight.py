@@ -251,8 +251,8 @@ def install(verdict: Verdict, facts: Facts) -> bool:
     """Installs what packages bring, after naming them; whether that went well."""
     names = packages(verdict.needs, facts)
     print(f"installing {len(names)} Debian packages (about 2 min; INSTALL=no refuses):")
-    for need in verdict.needs:
-        print(f"  {need.package:<22} {need.use}")
+    for package, use in dict.fromkeys((need.package, need.use) for need in verdict.needs):
+        print(f"  {package:<22} {use}")
     sys.stdout.flush()
     began = time.monotonic()
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "a"}
