@@ -5,6 +5,8 @@ Reasons are stable: programs compare them. The sentence beside a reason tells pe
 
 from enum import StrEnum
 
+from geotrain.model.decision import NoPlan
+
 
 class _Explained(StrEnum):
     """A word with its meaning; the meaning becomes the member's docstring."""
@@ -12,7 +14,7 @@ class _Explained(StrEnum):
     def __new__(cls, value: str, meaning: str) -> "_Explained":
         """Make a member from its text and what it means."""
         member = str.__new__(cls, value)
-        member._value_ = value
+        member._value_ = str(value)  # of a word of the core too
         member.__doc__ = meaning
         return member
 
@@ -58,22 +60,22 @@ class Reason(_Explained):
     # Planned
     PLAN_READY = "PlanReady", "A plan was found for the present spec"
     NO_FEASIBLE_PLACEMENT = (
-        "NoFeasiblePlacement",
+        NoPlan.NO_FEASIBLE_PLACEMENT,
         "No set of data centres holds the job; the message says which lacks what",
     )
-    LINK_MISSING = "LinkMissing", "Neighbouring data centres have no WanLink between them"
+    LINK_MISSING = NoPlan.LINK_MISSING, "Neighbouring data centres have no WanLink between them"
     PROFILE_MISSING = "ProfileMissing", "The ConfigMap or key that profileRef names is not there"
     PROFILE_INVALID = "ProfileInvalid", "The profile has a wrong value; the message says where"
     INVALID_PARALLELISM = (
-        "InvalidParallelism",
+        NoPlan.INVALID_PARALLELISM,
         "Stages, replicas and micro-batches do not divide layers and batch",
     )
     NOT_ENOUGH_MEMORY = (
-        "NotEnoughMemory",
+        NoPlan.NOT_ENOUGH_MEMORY,
         "Not even one micro-batch in flight fits into schedule.memoryPerGpu",
     )
-    UNKNOWN_DATA_CENTER = "UnknownDataCenter", "A DataCenter that is named does not exist"
-    NO_DATA_CENTERS = "NoDataCenters", "No DataCenter is registered or reachable"
+    UNKNOWN_DATA_CENTER = NoPlan.UNKNOWN_DATA_CENTER, "A DataCenter that is named does not exist"
+    NO_DATA_CENTERS = NoPlan.NO_DATA_CENTERS, "No DataCenter is registered or reachable"
     UNKNOWN_ACCELERATOR = (
         "UnknownAccelerator",
         "Costs cannot be estimated: no data centre names an accelerator that is in the table",

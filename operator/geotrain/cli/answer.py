@@ -13,17 +13,17 @@ from geotrain.cli import screen
 from geotrain.cli.exits import FAULT, NO
 from geotrain.cli.tables import Style
 from geotrain.errors import InputError
-from geotrain.model.decision import Infeasible
+from geotrain.model.decision import Infeasible, NoPlan
 from geotrain.model.plan import Plan
 from geotrain.planning.schedule import actions, traces
 from geotrain.units import Seconds, parse_duration
 
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _CONTRADICTIONS: Final = {
-    "InvalidParallelism",
-    "UnknownDataCenter",
-    "NoDataCenters",
-    "LinkMissing",
+    NoPlan.INVALID_PARALLELISM,
+    NoPlan.UNKNOWN_DATA_CENTER,
+    NoPlan.NO_DATA_CENTERS,
+    NoPlan.LINK_MISSING,
 }
 
 
@@ -127,7 +127,7 @@ def refuse(answer: Infeasible, output: Output) -> NoReturn:
             lead = "no plan: " if number == 0 else "  "
             screen.tell(f"{reason.code} {reason.sentence}", lead, Style.BAD)
     else:
-        reasons = [{"code": each.code, "sentence": each.sentence} for each in answer.reasons]
+        reasons = [{"code": each.code.value, "sentence": each.sentence} for each in answer.reasons]
         print_document({"reasons": reasons}, output)
     wrong = answer.reasons[0].code in _CONTRADICTIONS
     raise typer.Exit(FAULT if wrong else NO)

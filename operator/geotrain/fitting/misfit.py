@@ -8,6 +8,7 @@ are those that take the gang's pods at all.
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 from geotrain.fitting.facts import NodeFacts, PodFacts
@@ -17,10 +18,16 @@ from geotrain.fitting.selection import refusal
 from geotrain.fitting.whatif import WhatIf
 from geotrain.model.decision import Reason
 
-NO_NODE: Final = "NoUsableNode"
-LACKS: Final = "InsufficientResources"
-FRAGMENTED: Final = "ResourcesFragmented"
-_GRAVITY: Final = (NO_NODE, LACKS, FRAGMENTED)
+
+class Misfit(StrEnum):
+    """What a data centre lacks for the pods of a gang, gravest first."""
+
+    NO_NODE = "NoUsableNode"
+    LACKS = "InsufficientResources"
+    FRAGMENTED = "ResourcesFragmented"
+
+
+_GRAVITY: Final[list[StrEnum]] = [*Misfit]
 
 
 def reasons(occupancy: Occupancy, before: WhatIf, wanted: Sequence[PodFacts]) -> tuple[Reason, ...]:
@@ -41,15 +48,15 @@ def reasons(occupancy: Occupancy, before: WhatIf, wanted: Sequence[PodFacts]) ->
 
 def _of_center(
     occupancy: Occupancy, before: WhatIf, pods: Sequence[PodFacts], left: Sequence[PodFacts]
-) -> tuple[str, list[str]]:
+) -> tuple[Misfit, list[str]]:
     homeless = [pod for pod in left if not before.usable(pod)]
     if homeless:
-        return NO_NODE, [_refusals(homeless[0], occupancy)]
+        return Misfit.NO_NODE, [_refusals(homeless[0], occupancy)]
     nodes = {node.name: node for pod in _distinct(pods) for node in before.usable(pod)}
     lacking = _shortages(pods, list(nodes.values()), before)
     if lacking:
-        return LACKS, lacking
-    return FRAGMENTED, [_fragments(pods, left, len(nodes))]
+        return Misfit.LACKS, lacking
+    return Misfit.FRAGMENTED, [_fragments(pods, left, len(nodes))]
 
 
 def _shortages(pods: Sequence[PodFacts], nodes: Sequence[NodeFacts], before: WhatIf) -> list[str]:

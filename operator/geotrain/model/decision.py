@@ -1,13 +1,29 @@
-"""Refusals and conditions as values: a machine-readable code and a sentence for a person."""
+"""Refusals as values: a code for programs and a sentence for a person."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NoPlan(StrEnum):
+    """Why a job cannot be planned, the gravest first.
+
+    What the user must change in the job comes before what a data centre lacks.
+    ``geotrain.api.reasons`` says for people what each one means.
+    """
+
+    NO_DATA_CENTERS = "NoDataCenters"
+    INVALID_PARALLELISM = "InvalidParallelism"
+    UNKNOWN_DATA_CENTER = "UnknownDataCenter"
+    NOT_ENOUGH_MEMORY = "NotEnoughMemory"
+    NO_FEASIBLE_PLACEMENT = "NoFeasiblePlacement"
+    LINK_MISSING = "LinkMissing"
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """``code`` is stable CamelCase (a member of ``geotrain.api.reasons``)."""
+    """``code`` is stable: of a plan one of ``NoPlan``, of others an enum beside what refuses."""
 
-    code: str
+    code: StrEnum
     sentence: str
 
 

@@ -5,13 +5,15 @@ import re
 import pytest
 
 from geotrain.api.reasons import ConditionType, Reason
+from geotrain.model.decision import NoPlan
 from support import pages
 from support.pages import ROOT
 
 SOURCES = {
     path: path.read_text()
     for path in (ROOT / "operator" / "geotrain").rglob("*.py")
-    if path.name not in ("reasons.py", "events.py")  # where they are explained, and sorted
+    # where they are explained, sorted, and listed
+    if path.name not in ("reasons.py", "events.py") and path.parts[-2:] != ("model", "decision.py")
 }
 TROUBLE = pages.read("docs/troubleshooting.md")
 NAMED = re.compile(r"`([A-Z][a-z]+(?:[A-Z][a-zA-Z]*)+)`")
@@ -34,11 +36,16 @@ OTHER_WORDS = {
 
 @pytest.mark.parametrize("reason", Reason)
 def test_each_reason_is_set_somewhere(reason):
-    by_name = re.compile(rf"\bReason\.{reason.name}\b")
-    by_text = re.compile(rf"[\"']{reason.value}[:\"']")  # from the planner or from a sidecar
+    by_name = re.compile(rf"\b(Reason|NoPlan)\.{reason.name}\b")
+    by_text = re.compile(rf"[\"']{reason.value}[:\"']")  # from a sidecar
     assert any(by_name.search(text) or by_text.search(text) for text in SOURCES.values()), (
         f"nobody sets {reason.value}: take it out of api/reasons.py"
     )
+
+
+@pytest.mark.parametrize("code", NoPlan)
+def test_each_refusal_of_the_planner_is_explained(code):
+    assert Reason(code.value) is Reason[code.name]
 
 
 @pytest.mark.parametrize("kind", ConditionType)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from geotrain.model.decision import Infeasible, Reason
+from geotrain.model.decision import Infeasible, NoPlan, Reason
 from geotrain.model.plan import Action, Kind, Placement
 from geotrain.planning.placement.choose import choose
 from support.planning import topology, workload
@@ -31,6 +31,6 @@ def test_ranks_are_numbered_stage_by_stage():
 
 
 def test_a_refusal_has_a_reason():
-    assert Infeasible((Reason("NoDataCenters", "none"),)).reasons[0].code == "NoDataCenters"
+    assert Infeasible((Reason(NoPlan.LINK_MISSING, "none"),)).reasons[0].code == "LinkMissing"
     with pytest.raises(ValueError, match="at least one reason"):
         Infeasible(())
