@@ -9,8 +9,8 @@ from geotrain.cli.answer import Output
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
 from geotrain.planning.placement.choose import at, baseline, choose
-from geotrain.planning.placement.pareto import pareto
-from geotrain.planning.placement.what_if import Outcome, what_if
+from geotrain.planning.placement.pareto import pareto_front
+from geotrain.planning.placement.what_if import Outcome
 from geotrain.planning.schedule import render
 
 
@@ -54,7 +54,7 @@ def plan(
 
 def _front(asked: problem.Problem) -> tuple[Outcome, ...]:
     """The placements that nobody beats in both throughput and price."""
-    return pareto(what_if(asked.topology, asked.workload))
+    return pareto_front(asked.topology, asked.workload)
 
 
 def _without_geotrain(asked: problem.Problem, chosen: Plan) -> Plan | None:
