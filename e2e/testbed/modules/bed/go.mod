@@ -383,6 +383,7 @@ replace (
 )
 
 tool (
+	github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 	github.com/containerd/containerd/v2/cmd/containerd
 	github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	github.com/containerd/containerd/v2/cmd/ctr
@@ -395,5 +396,6 @@ tool (
 	k8s.io/kubernetes/cmd/kubeadm
 	k8s.io/kubernetes/cmd/kubectl
 	k8s.io/kubernetes/cmd/kubelet
+	sigs.k8s.io/cri-tools/cmd/crictl
 	sigs.k8s.io/kind
 )
