@@ -12,8 +12,8 @@ from geotrain.model.plan import Plan
 from geotrain.planning.placement.choose import at, baseline, choose
 from geotrain.planning.placement.footprint import footprints
 from geotrain.planning.placement.idle import better, idle
-from geotrain.planning.placement.pareto import pareto
-from geotrain.planning.placement.what_if import Outcome, what_if
+from geotrain.planning.placement.pareto import pareto_front
+from geotrain.planning.placement.what_if import Outcome
 from geotrain.planning.schedule import render
 
 
@@ -72,7 +72,7 @@ def _extras(asked: problem.Problem, chosen: Plan) -> reports.Extras:
 
 def _front(asked: problem.Problem) -> tuple[Outcome, ...]:
     """The placements that nobody beats in both throughput and price."""
-    return pareto(what_if(asked.topology, asked.workload))
+    return pareto_front(asked.topology, asked.workload)
 
 
 def _without_geotrain(asked: problem.Problem, chosen: Plan) -> Plan | None:

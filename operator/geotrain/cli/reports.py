@@ -177,6 +177,7 @@ def document(plan: Plan, plain: Plan | None, front: Sequence[Outcome] = ()) -> d
         "pricePerIteration": plan.price_per_iteration,
         "baselineSeconds": None if plain is None else plain.iteration,
         "speedup": _speedup(plan, plain),
+        "proof": plan.proof and {"replayed": plan.proof.replayed, "loss": plan.proof.loss},
         "placement": [
             {"dataCenter": name, "stages": stages, "gpus": stages * _gpus_per_stage(plan)}
             for name, stages in plan.placement.segments

@@ -123,13 +123,26 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class Proof:
+    """How far a choice may be from the best of all placements, degrees and orders of the policy.
+
+    ``replayed`` counts the placements with their degrees of which orders were replayed; what the
+    others reach at best is bounded. ``loss`` is how much worse in the objective the choice may be
+    than the best, as a share: 0 where it is the best, None where no bound is known.
+    """
+
+    replayed: int
+    loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The planner's answer. Equal inputs give an equal plan, byte for byte.
 
     By stage: ``layers`` counts the consecutive layers, ``in_flight`` the most micro-batches that
     are held at once. By rank: ``compute`` is what its GPU does, ``steps`` the all-reduce and
     optimizer step that end its iteration. ``sharing`` is how replicas share the wide area, Spatial
-    or Temporal. ``notes`` are sentences about the choice as a whole.
+    or Temporal. ``notes`` are sentences about the choice as a whole, ``proof`` how good it is.
     """
 
     placement: Placement
@@ -155,6 +168,7 @@ class Plan:
     in_flight: tuple[int, ...] = ()
     sharing: str = "Temporal"
     notes: tuple[str, ...] = ()
+    proof: Proof | None = None
 
     @property
     def ranks(self) -> int:

@@ -8,8 +8,8 @@ import pytest
 from geotrain.model.plan import Plan
 from geotrain.model.topology import DataCenter, Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.placement.bounds import bound
 from geotrain.planning.placement.choose import at, baseline, choose
-from geotrain.planning.placement.score import bound
 from geotrain.planning.schedule import orders
 from geotrain.planning.schedule.timeline import program, replay
 from support.planning import pipeline, wan

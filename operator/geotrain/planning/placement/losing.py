@@ -18,5 +18,10 @@ def why(rank: Score, best: Score, prefix: str, workload: Workload) -> str:
 def _percent(value: float, least: float) -> str:
     if not least:
         return "infinitely"
-    worse = (value / least - 1) * 100
+    return percent(value / least - 1)
+
+
+def percent(share: float) -> str:
+    """A share as a person reads it."""
+    worse = share * 100
     return f"{worse:.0f} %" if worse >= 10 else f"{worse:.2g} %"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from geotrain.planning.placement.score import Trial
+from geotrain.planning.placement.trials import Trial
 from geotrain.planning.schedule import timeline
 from geotrain.planning.schedule.compiled import Engine
 from geotrain.planning.schedule.compiled_patterns import Patterns

@@ -12,7 +12,8 @@ from math import sqrt
 from geotrain.model.plan import Placement
 from geotrain.model.topology import MessageRates, Topology, WanLink
 from geotrain.model.workload import Workload
-from geotrain.planning.placement import score
+from geotrain.planning.placement import trials
+from geotrain.planning.placement.bounds import bound
 from geotrain.planning.placement.costing import Costing, Score
 from geotrain.planning.placement.runner import Runner
 from geotrain.planning.schedule.compiled import Engine
@@ -100,12 +101,11 @@ def _winner(
     for placement in placements:
         costs = costing.costs(placement)
         micro_batches = workload.micro_batches(placement.data)
-        room = score.caps(costs, workload, micro_batches)
-        bound = costing.score(placement, score.bound(costs, micro_batches))
-        if min(room) < 1 or bound >= best:
+        room = trials.caps(costs, workload, micro_batches)
+        if min(room) < 1 or costing.score(placement, bound(costs, micro_batches)) >= best:
             continue
         runner = Runner(engine, costs, placement.data)
-        for _, depths in score.few(costs, workload, micro_batches, room):
+        for _, depths in trials.few(costs, workload, micro_batches, room):
             found = costing.score(placement, runner.pattern(depths, micro_batches, exact=False))
             if found < best and runner.has_turns:
                 found = costing.score(placement, runner.pattern(depths, micro_batches, exact=True))

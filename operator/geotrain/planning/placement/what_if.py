@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from geotrain.model.plan import Placement
 from geotrain.model.topology import Topology
 from geotrain.model.workload import Workload
-from geotrain.planning.placement import candidates, score
+from geotrain.planning.placement import candidates, trials
 from geotrain.planning.placement.costing import Costing
 from geotrain.planning.placement.runner import Runner
 from geotrain.planning.schedule import compiled
@@ -48,14 +48,24 @@ def what_if(
     placements = candidates.candidates(topology, workload).placements
     costing = Costing(topology, workload)
     chosen = engine or compiled.engine(work(workload, placements, exact=exact))
-    found = []
-    for placement in placements:
-        costs = costing.costs(placement)
-        best = _best(Runner(chosen, costs, placement.data), costs, workload, placement, exact)
-        if best is not None:
-            found.append(_outcome(costing, workload, placement, *best))
+    outcomes = (judged(costing, workload, each, chosen, exact=exact) for each in placements)
+    found = [outcome for outcome in outcomes if outcome is not None]
     # Sorting is stable: equal ones stay in the order of the candidates.
     return tuple(sorted(found, key=lambda each: (-each.samples_per_second, each.price)))
+
+
+def judged(
+    costing: Costing,
+    workload: Workload,
+    placement: Placement,
+    engine: compiled.Engine,
+    *,
+    exact: bool,
+) -> Outcome | None:
+    """What one placement would reach; None where memory does not hold it."""
+    costs = costing.costs(placement)
+    best = _best(Runner(engine, costs, placement.data), costs, workload, placement, exact)
+    return None if best is None else _outcome(costing, workload, placement, *best)
 
 
 def work(workload: Workload, placements: Iterable[Placement], *, exact: bool) -> int:
@@ -73,12 +83,12 @@ def _best(
     runner: Runner, costs: Costs, workload: Workload, placement: Placement, exact: bool
 ) -> tuple[Seconds, str] | None:
     micro_batches = workload.micro_batches(placement.data)
-    room = score.caps(costs, workload, micro_batches)
+    room = trials.caps(costs, workload, micro_batches)
     if min(room) < 1:
         return None
     best: tuple[Seconds, str] | None = None
     exactly = exact and runner.has_turns
-    for name, depths in score.few(costs, workload, micro_batches, room):
+    for name, depths in trials.few(costs, workload, micro_batches, room):
         period = runner.pattern(depths, micro_batches, exact=False)
         if exactly and (best is None or period < best[0]):
             period = runner.pattern(depths, micro_batches, exact=True)

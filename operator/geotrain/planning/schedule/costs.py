@@ -28,6 +28,9 @@ A message of S bytes over the wide area::
     occupancy  = S / path rate, or in turns over all D pods' paths S / (D x path rate)
     delay      = RTT/2 + LAN hops + wait for the last window
 
+Headers take their share of every path rate, also of what windows bound: what one connection and
+what many of them reach is measured alike.
+
 The pod rate is that of messages of the size which each path carries, S or S / D: small ones reach
 less. A window is nevertheless booked at what the path can carry, since their bytes may come at it.
 
@@ -327,15 +330,14 @@ def wan_hop(
     paths = lenders * (replicas if in_turns else 1)
     bound = _window_bound(link, connections)
     lendable = min(near.rate, far.rate) / (paths - 1) if paths > 1 else math.inf
-    # A window counts payload; rates count headers too.
-    limit = min(bound / link.efficiency, lendable)
+    limit = min(bound, lendable)
     reached = min(share, limit, link.message_rate(size / paths))
     kept = IDLE_SHARE if in_turns else 0.0
     return Hop(
         occupancy=transfer_time(size, paths * reached * link.efficiency),
         delay=link.round_trip / 2
         + (near.latency + far.latency if paths > 1 else 0.0)
-        + _last_window(link, size / (connections * paths), bound / (share * link.efficiency)),
+        + _last_window(link, size / (connections * paths), bound / share),
         rate=min(share * (1 - kept), limit),
         paths=paths,
         connections=connections,

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from geotrain.model.topology import Topology
 from geotrain.planning.placement.candidates import candidates, neighbours
+from geotrain.planning.placement.space import Space
 from support.planning import links, placement, profile, topology, workload
 
 
@@ -164,7 +165,9 @@ def test_the_order_of_the_input_does_not_matter():
 
 def steps(gpus, segments, data=1, wan=None, **values):
     places = topology(gpus, wan)
-    found = neighbours(places, workload(data=data, **values), placement(*segments, data=data))
+    found = neighbours(
+        Space(places, workload(data=data, **values)), placement(*segments, data=data)
+    )
     return [each.segments for each in found]
 
 

@@ -7,7 +7,7 @@ import pytest
 from geotrain.model.decision import Infeasible
 from geotrain.model.topology import DataCenter, Lan, Topology
 from geotrain.model.workload import Profile
-from geotrain.planning.placement import choose, score
+from geotrain.planning.placement import choose, trials
 from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule import costs
 from support.planning import links, placement, profile, workload
@@ -66,9 +66,9 @@ def test_data_centres_of_one_kind_may_have_lans_of_their_own():
 
 def test_each_stage_holds_what_fits_its_own_devices():
     found = Costing(places(), WORK).costs(WHERE)
-    assert score.caps(found, WORK, 100) == ((40 - 4) // 4, (40 - 4) // 4, 9, 9)
+    assert trials.caps(found, WORK, 100) == ((40 - 4) // 4, (40 - 4) // 4, 9, 9)
     tight = replace(WORK, memory_per_gpu=30 * GIB)
-    assert score.caps(found, tight, 100) == (6, 6, 9, 9)
+    assert trials.caps(found, tight, 100) == (6, 6, 9, 9)
 
 
 def test_devices_that_are_too_small_are_said():

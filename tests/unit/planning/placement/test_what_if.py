@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from geotrain.planning.placement import what_if
 from geotrain.planning.placement.costing import Costing
 from geotrain.planning.placement.runner import Runner
-from geotrain.planning.placement.score import fitted, trials
+from geotrain.planning.placement.trials import fitted, patterned
 from geotrain.planning.schedule import costs, orders
 from geotrain.planning.schedule.compiled import PLAIN, Engine
 from geotrain.planning.schedule.timeline import program, replay
@@ -105,7 +105,7 @@ def test_a_runner_replays_what_a_timeline_does(engine: Engine):
     runner = Runner(engine, cost, 2)
     assert runner.has_turns
     names = set()
-    for trial in trials(cost, workload(), 8, (8, 6, 4, 2)):
+    for trial in patterned(cost, workload(), 8, (8, 6, 4, 2)):
         if hasattr(trial, "ready"):
             names.add(trial.made is None)
             one = replay(trial.ready, cost, 2, representative=True).period

@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from geotrain.model.topology import DataCenter, Topology
-from geotrain.planning.placement import score
+from geotrain.planning.placement import trials
+from geotrain.planning.placement.bounds import bound
 from geotrain.planning.placement.costing import Costing
 from geotrain.planning.schedule import checks
 from geotrain.planning.schedule.timeline import replay
@@ -19,7 +20,7 @@ def names(costs, micro_batches=8, room=None, **values):
     room = room or (micro_batches,) * len(costs.stages)
     return [
         t.name
-        for t in score.trials(
+        for t in trials.patterned(
             costs, workload(**{"schedule": "Auto", **values}), micro_batches, room
         )
     ]
@@ -56,13 +57,13 @@ def test_a_policy_is_the_only_order(policy):
 
 
 def test_orders_that_memory_does_not_hold_say_where():
-    found = list(score.trials(pipeline(3), workload(schedule="Auto"), 8, (2, 2, 2)))
+    found = list(trials.patterned(pipeline(3), workload(schedule="Auto"), 8, (2, 2, 2)))
     assert found[:2] == [
-        score.Unfit("GPipe", "holds 8 micro-batches at stage 0; memory has room for 2"),
-        score.Unfit("OneFOneB", "holds 3 micro-batches at stage 0; memory has room for 2"),
+        trials.Unfit("GPipe", "holds 8 micro-batches at stage 0; memory has room for 2"),
+        trials.Unfit("OneFOneB", "holds 3 micro-batches at stage 0; memory has room for 2"),
     ]
     for trial in found[2:]:
-        assert checks.problems(score.order_of(trial.ready), (2, 2, 2)) == []
+        assert checks.problems(trials.order_of(trial.ready), (2, 2, 2)) == []
 
 
 def test_geopipes_rule_needs_no_warm_up_where_work_takes_no_time():
@@ -73,10 +74,10 @@ def test_geopipes_rule_needs_no_warm_up_where_work_takes_no_time():
 
 def test_room_is_what_memory_leaves_at_most_all_micro_batches():
     costs = pipeline(2, held=GIB, fixed=10 * GIB)
-    assert score.caps(costs, workload(schedule="Auto"), 8) == (8, 8)
-    assert score.caps(costs, workload(memory_per_gpu=13 * GIB), 8) == (3, 3)
-    assert score.caps(costs, workload(memory_per_gpu=80 * GIB), 8) == (8, 8)
-    assert score.caps(costs, workload(memory_per_gpu=9 * GIB), 8) == (-1, -1)
+    assert trials.caps(costs, workload(schedule="Auto"), 8) == (8, 8)
+    assert trials.caps(costs, workload(memory_per_gpu=13 * GIB), 8) == (3, 3)
+    assert trials.caps(costs, workload(memory_per_gpu=80 * GIB), 8) == (8, 8)
+    assert trials.caps(costs, workload(memory_per_gpu=9 * GIB), 8) == (-1, -1)
 
 
 @given(
@@ -89,8 +90,8 @@ def test_no_order_beats_the_bound(stages, replicas, micro_batches, times):
     transfer, delay, forward, step = times
     crossing = {b: wan(transfer, delay, replicas=replicas) for b in range(0, stages - 1, 2)}
     costs = pipeline(stages, crossing, forward, step=step)
-    least = score.bound(costs, micro_batches)
-    for trial in score.trials(
+    least = bound(costs, micro_batches)
+    for trial in trials.patterned(
         costs, workload(schedule="Auto"), micro_batches, (micro_batches,) * stages
     ):
         assert replay(trial.ready, costs, replicas).period >= least - 1e-9
@@ -113,18 +114,14 @@ def test_no_order_with_weight_gradients_apart_beats_their_bound(stages, micro_ba
             replace(s, input_gradient=gradient, weight_gradient=weight) for s in whole.stages
         ),
     )
-    least = score.bound(costs, micro_batches, is_split=True)
+    least = bound(costs, micro_batches, is_split=True)
     room = (micro_batches,) * stages
     work = workload(schedule="Auto")
-    tried = list(score.trials(costs, work, micro_batches, room))
+    tried = list(trials.patterned(costs, work, micro_batches, room))
     for name in ("zb-1p", "geopipe-split", "greedy"):
-        tried += score.made(name, costs, work, micro_batches, room)
+        tried += trials.made(name, costs, work, micro_batches, room)
     for trial in tried:
         assert replay(trial.ready, costs, 1).period >= least - 1e-9
-
-
-def test_one_f_one_b_without_communication_meets_the_bound():
-    assert score.bound(pipeline(4), 6) == (6 + 4 - 1) * 3
 
 
 def test_price_counts_gpu_hours_and_bytes_that_leave():

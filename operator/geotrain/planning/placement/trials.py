@@ -1,17 +1,4 @@
-"""What a placement is worth: a bound that prunes, and the orders to try.
-
-A bound on the iteration, for any order of F and B. A stage starts after its first message came
-all the way, works M times, and its last gradient still goes all the way back; a hop carries the
-messages of all replicas between its first message's way there and its last one's way home::
-
-    stage s:  sum over j < s of (F_j + hop_j + hop'_j + B_j)  +  M (F_s + B_s)
-    a hop:    sum over all j of (F_j + hop_j + hop'_j + B_j)  +  (M - 1) spacing
-
-where B_j counts without what a stage may recompute before its gradient comes, and the iteration
-ends with stage 0's all-reduce and optimizer step. Where weight gradients run apart, I takes the
-place of B, as W may run while the last gradient is on its way home, or while stage 0 has begun the
-next iteration; a stage still works M (F + I + W) in each.
-"""
+"""The orders to try on a placement: patterns of depths, and what policies make of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +14,7 @@ from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.orders import atlas_depths, warm_up, with_depths
 from geotrain.planning.schedule.policies import POLICIES
 from geotrain.planning.schedule.timeline import Program, program
-from geotrain.units import Bytes, Seconds
+from geotrain.units import Bytes
 
 MOST_ACTIONS_BY_ARRIVAL = 100_000
 """Actions of one replica beyond which no order by arrival is tried: a third of a second each."""
@@ -63,26 +50,6 @@ class Unfit:
     why: str
 
 
-def bound(costs: Costs, micro_batches: int, *, is_split: bool = False) -> Seconds:
-    """No order of these costs has a shorter iteration; ``is_split``: nor one of F, I and W."""
-    there, home, longest = 0.0, 0.0, 0.0
-    last = len(costs.stages) - 1
-    for number, stage in enumerate(costs.stages):
-        whole = stage.forward + stage.backward
-        answer = stage.input_gradient if is_split else stage.backward
-        alone = micro_batches * whole  # weights may be behind the iteration's end at stage 0
-        longest = max(longest, alone, there + micro_batches * (stage.forward + answer) + home)
-        there += stage.forward
-        home += answer
-        if number < last:
-            forward, backward = costs.forward[number], costs.backward[number]
-            there += forward.occupancy + forward.delay
-            home += backward.occupancy + backward.delay - stage.early
-    spacing = max((hop.spacing for hop in costs.hops), default=0.0)
-    longest = max(longest, there + home + (micro_batches - 1) * spacing)
-    return longest + costs.stages[0].all_reduce + costs.stages[0].step
-
-
 def caps(costs: Costs, workload: Workload, micro_batches: int) -> tuple[int, ...]:
     """Micro-batches that memory lets each stage hold, at most M; 0 or less: not even one."""
     limits = [memory(stage, workload) for stage in costs.stages]
@@ -100,7 +67,7 @@ def memory(stage: StageCosts, workload: Workload) -> Bytes | None:
     return min(there, allowed)
 
 
-def trials(
+def patterned(
     costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
 ) -> Iterator[Trial | Unfit]:
     """The different orders that the schedule policy allows; ``room`` is the caps of memory.
@@ -108,52 +75,45 @@ def trials(
     Orders by arrival are made of actions one by one, so a very long iteration goes without them.
     """
     seen = set()
-    is_long = 2 * len(costs.stages) * micro_batches > MOST_ACTIONS_BY_ARRIVAL
+    by_arrival = not is_long(len(costs.stages), micro_batches)
     for name, depths in patterns(costs, workload, micro_batches, room):
         trial = fitted(name, depths, micro_batches, room)
         found = [trial]
-        if isinstance(trial, Trial) and name.startswith("Atlas") and not is_long:
+        if isinstance(trial, Trial) and name.startswith("Atlas") and by_arrival:
             eager = program(backward_first(costs, depths, micro_batches))
             found.append(Trial(f"{name} by arrival", depths, micro_batches, eager))
         for each in found:
             if isinstance(each, Unfit):
                 yield each
                 continue
-            same = each.depths if is_long else each.ready.steps
+            same = each.ready.steps if by_arrival else each.depths
             if same not in seen:
                 seen.add(same)
                 yield each
 
 
-def quick(policy: SchedulePolicy, costs: Costs) -> tuple[str, ...]:
-    """What a policy makes in little time, or what tells where the one that takes longer is best.
+def is_long(stages: int, micro_batches: int) -> bool:
+    """Whether an iteration is too long for orders by arrival."""
+    return 2 * stages * micro_batches > MOST_ACTIONS_BY_ARRIVAL
 
-    Where no boundary crosses the wide area GeoPipe's warm-ups are those of ZeroBubble.
-    """
-    if policy == "GeoPipe":
-        return "geopipe", "geopipe-split"
-    if policy == "ZeroBubble" or not any(hop.crosses_wan for hop in costs.hops):
-        return ("zb-1p",)
-    return ("geopipe-split",)
+
+def quick(policy: SchedulePolicy, costs: Costs) -> tuple[str, ...]:
+    """What a policy makes in little time; GeoPipe's own pattern is among those of Auto."""
+    split = ("geopipe-split",) if any(hop.crosses_wan for hop in costs.hops) else ()
+    made: dict[SchedulePolicy, tuple[str, ...]] = {
+        "Auto": (*split, "zb-1p"),
+        "GeoPipe": ("geopipe", "geopipe-split"),
+        "ZeroBubble": ("zb-1p",),
+    }
+    return made.get(policy, ())
 
 
 def made(
-    name: str,
-    costs: Costs,
-    workload: Workload,
-    micro_batches: int,
-    room: Sequence[int],
-    others: Sequence[Order] = (),
+    name: str, costs: Costs, workload: Workload, micro_batches: int, room: Sequence[int]
 ) -> Iterator[Trial | Unfit]:
-    """The order that a policy of ``schedule.policies`` makes within memory.
-
-    Greedy is set beside ``others``, or beside all policies where none are given.
-    """
+    """The order that a policy of ``schedule.policies`` makes within memory."""
     try:
-        if others:
-            order = greedy(costs, micro_batches, room, others=others)
-        else:
-            order = POLICIES[name].order(costs, room, micro_batches)
+        order = POLICIES[name].order(costs, room, micro_batches)
     except InputError as error:
         yield Unfit(_TITLES[name], f"finds no order: {error}")
         return
@@ -192,7 +152,7 @@ def patterns(
     """Names and depths of the policy's patterns, whether memory holds them or not."""
     stages = len(costs.stages)
     policy = workload.schedule
-    if policy in ("Auto", "GPipe"):
+    if policy == "GPipe" or (policy == "Auto" and not is_long(stages, micro_batches)):
         yield "GPipe", (micro_batches,) * stages
     if policy in ("Auto", "OneFOneB"):
         yield "OneFOneB", tuple(range(stages, 0, -1))
