@@ -106,7 +106,8 @@ class Costing:
         """Those of one replica, but for the all-reduce."""
         key = replicas, lan
         if key not in self._stages:
-            rings = {size: all_reduce(size, replicas, lan) for size in set(self._gradients)}
+            tensor = self._workload.tensor
+            rings = {size: all_reduce(size, replicas, tensor, lan) for size in set(self._gradients)}
             one = self._one_replica
             self._stages[key] = (
                 tuple(

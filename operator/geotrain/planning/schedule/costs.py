@@ -17,10 +17,14 @@ Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 A weight gradient that is put off needs what its input gradient recomputed: with recompute Σ
 activation(l) on top of ``held``, from the one to the other.
 
-The end of an iteration: a ring all-reduce of the stage's gradients over its D replicas, which never
-leave a data centre, ``2(D-1)/D x gradients / LAN rate + 2(D-1) x LAN latency``, then the optimizer
-step. The LAN is that of the stage's data centre, between pods; replicas on one node are not
-taken to be nearer to each other (docs/decisions/0009).
+The end of an iteration: a ring all-reduce of the gradients over D replicas, which never leave a data
+centre, then the optimizer's step. Each of the t GPUs of a pod has its own ring for its share of the
+gradients, and they share what the pod reaches of another (``collectives.data_all_reduce``)::
+
+    2(D-1)/D x gradients of a GPU x t / LAN rate + 2(D-1) x LAN latency
+
+The LAN is that of the stage's data centre, between pods; replicas on one node are not taken to be
+nearer to each other (docs/decisions/0009).
 
 A message of S bytes over the wide area::
 
@@ -57,8 +61,9 @@ from itertools import accumulate, islice, pairwise
 from geotrain.model.plan import Kind, Placement
 from geotrain.model.topology import Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
-from geotrain.planning.costs.collectives import ring_pass
+from geotrain.planning.costs.collectives import data_all_reduce
 from geotrain.planning.costs.connections import connections
+from geotrain.planning.costs.tiers import Constant, Tier
 from geotrain.planning.schedule.layouts import Layout
 from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time, window_rate
 
@@ -207,7 +212,7 @@ def placed_stage_costs(
         for begin, end in islice(pairwise(ends), len(found), len(found) + count):
             some = profile.layers[begin:end]
             stage = _stage(profile, some, workload.recompute, workload.early_recompute)
-            ring = all_reduce(gradients(profile, some), placement.data, lan)
+            ring = all_reduce(gradients(profile, some), placement.data, workload.tensor, lan)
             memory = center.memory if center else None
             found.append(replace(stage, all_reduce=ring, memory=memory))
     return tuple(found)
@@ -258,11 +263,10 @@ def gradients(profile: Profile, layers: Sequence[LayerCosts]) -> Bytes:
     return sum(usual if layer.gradients is None else layer.gradients for layer in layers)
 
 
-def all_reduce(size: Bytes, replicas: int, lan: Lan) -> Seconds:
-    """A ring all-reduce of ``size`` bytes inside a data centre."""
-    if size == 0:
-        return 0.0
-    return 2 * ring_pass(size, replicas, lan.rate, (replicas - 1) * lan.latency)
+def all_reduce(size: Bytes, replicas: int, tensor: int, lan: Lan) -> Seconds:
+    """Gradients of ``size`` bytes on each GPU of a pod, over the replicas inside a data centre."""
+    pod = Tier(Constant(lan.rate), lan.latency)
+    return data_all_reduce(size, replicas, tensor, tensor, pod, pod)
 
 
 def costs(
