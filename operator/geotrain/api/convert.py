@@ -18,8 +18,8 @@ from geotrain.errors import InputError
 from geotrain.model import topology as model
 from geotrain.model.plan import Alternative, Flow, Plan, Window
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.costs import accelerators as devices
 from geotrain.planning.costs import profiles
-from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 from geotrain.units import (
@@ -113,16 +113,14 @@ def estimated_profile(job: GeoTrainingJob, accelerators: Sequence[str]) -> Profi
 def estimated_profiles(
     job: GeoTrainingJob, accelerators: Sequence[str]
 ) -> tuple[tuple[str, Profile], ...]:
-    """Costs from ``spec.model`` on each known accelerator, in name order; () with a single kind.
+    """Costs from ``spec.model`` on each accelerator, in name order; () with a single kind.
 
-    A data centre whose accelerator is unknown counts as the slowest of the others.
+    Raises InputError where one is not known.
     """
-    names = sorted({name for name in accelerators if name in ACCELERATORS})
-    if len(names) < 2:
+    kinds = estimate.known(accelerators) if accelerators else ()
+    if len(kinds) < 2:
         return ()
-    return tuple(
-        (name, estimate.training_profile(_shape(job), ACCELERATORS[name])) for name in names
-    )
+    return tuple((one.name, estimate.training_profile(_shape(job), one)) for one in kinds)
 
 
 def _shape(job: GeoTrainingJob) -> estimate.Shape:
@@ -216,8 +214,8 @@ def topology(
 
 def _data_center(center: DataCenter, gpus: int) -> model.DataCenter:
     name = center.spec.accelerator or ""
-    known = ACCELERATORS.get(name)
-    memory = known.memory if known else None
+    one = devices.known(name)
+    name, memory = (one.name, one.memory) if one else (name, None)
     network = center.spec.network
     lan = model.Lan(parse_rate(network.pod_rate), parse_duration(network.latency))
     return model.DataCenter(center.name, gpus, center.spec.cost_per_gpu_hour, name, memory, lan)

@@ -16,6 +16,7 @@ from geotrain.errors import InputError
 from geotrain.model.workload import Profile
 from geotrain.planning.costs import layers, memory, shapes
 from geotrain.planning.costs.accelerators import ACCELERATORS, Accelerator
+from geotrain.planning.costs.accelerators import known as accelerator
 from geotrain.planning.costs.clusters import VTRAIN
 from geotrain.planning.costs.layers import Training
 from geotrain.prefill.profile import LayerTime, PrefillProfile
@@ -42,17 +43,26 @@ class Shape:
     tensor: int = 1
 
 
-def slowest(accelerators: Sequence[str]) -> Accelerator:
-    """The slowest of those that are known. Raises InputError where none is."""
-    known = [ACCELERATORS[name] for name in accelerators if name in ACCELERATORS]
-    if not known:
-        named = ", ".join(sorted(set(accelerators))) or "none"
+def known(accelerators: Sequence[str]) -> tuple[Accelerator, ...]:
+    """Those that the data centres name, each once and in name order.
+
+    Raises InputError where there is none, or one that nobody knows: it is never taken for another.
+    """
+    unknown = sorted({name for name in accelerators if accelerator(name) is None})
+    if unknown or not accelerators:
+        named = ", ".join(unknown) or "none is named"
         raise InputError(
-            f"layer times cannot be estimated: accelerators named by the data centres: {named};"
-            f" known: {', '.join(ACCELERATORS)}. Set spec.accelerator of the DataCenters, or give"
+            f"layer times cannot be estimated: accelerators of the data centres: {named}; known:"
+            f" {', '.join(ACCELERATORS)}. Set spec.accelerator of the DataCenters, or give"
             " a profileRef with measured times"
         )
-    return min(known, key=lambda one: (one.peak * one.matrix_share, one.name))
+    found = {one.name: one for one in map(accelerator, accelerators) if one is not None}
+    return tuple(one for _, one in sorted(found.items()))
+
+
+def slowest(accelerators: Sequence[str]) -> Accelerator:
+    """The slowest of those that are named. Raises like ``known``."""
+    return min(known(accelerators), key=lambda one: (one.peak * one.matrix_share, one.name))
 
 
 def state_bytes(dtype: str) -> memory.StateBytes:

@@ -31,7 +31,7 @@ from geotrain.api.v1alpha1.fields import NO_FLAG, Share, SpecModel, Whole
 from geotrain.api.v1alpha1.resource import explain
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
-from geotrain.planning.costs.accelerators import ACCELERATORS
+from geotrain.planning.costs import accelerators
 from geotrain.planning.explore.layouts import Axis, Degrees, Layout, Placement, Schedule
 from geotrain.planning.explore.network import Network, Rings, Tier, Transport
 from geotrain.planning.explore.regions import Region, regions
@@ -219,6 +219,8 @@ def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
     try:
         read = ExplorationDocument.model_validate(dict(content))
         return _problem(read), _layout(read)
+    except InputError as error:
+        raise InputError(f"the exploration is wrong: {error}") from error
     except ValidationError as error:
         raise InputError(f"the exploration is wrong: {explain(error)}") from error
     except ValueError as error:
@@ -226,7 +228,7 @@ def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
 
 
 def of_job(
-    job: GeoTrainingJob, topology: Topology, accelerators: Sequence[str]
+    job: GeoTrainingJob, topology: Topology, named: Sequence[str]
 ) -> tuple[tuple[Region, Problem, Layout], ...]:
     """The job on one data centre, on two, and so on, always on as many devices.
 
@@ -235,7 +237,7 @@ def of_job(
     """
     spec, shape = job.spec, job_shape(job)
     tensor, pipeline = spec.parallelism.tensor, spec.parallelism.pipeline
-    known = estimate.slowest(accelerators)
+    known = estimate.slowest(named)
     wanted = spec.schedule.memory_per_gpu
     memory = known.memory if wanted is None else parse_bytes(wanted)
     device = Device(known.peak * known.matrix_share, memory)
@@ -315,11 +317,7 @@ def _problem(read: ExplorationDocument) -> Problem:
 
 
 def _device(read: AcceleratorDocument) -> Device:
-    known = ACCELERATORS.get(read.name or "")
-    if read.name is not None and known is None:
-        raise ValueError(
-            f"accelerator.name: {read.name!r} is not known; known: {', '.join(ACCELERATORS)}"
-        )
+    known = None if read.name is None else accelerators.named(read.name, "accelerator.name")
     if known is not None:
         reached = known.peak * known.matrix_share
         return Device(

@@ -144,13 +144,13 @@ class TestPrefillProfile:
 class TestEstimates:
     def test_a_job_without_a_profile_is_estimated_on_the_slowest_accelerator(self) -> None:
         fast = convert.estimated_profile(job(), ["B200"])
-        both = convert.estimated_profile(job(), ["B200", "A100", "unheard of"])
+        both = convert.estimated_profile(job(), ["B200", "nvidia-a100-80gb"])
         assert len(both.layers) == 24
         assert both == convert.estimated_profile(job(), ["A100"])
         assert both.layers[1].forward > fast.layers[1].forward
 
     def test_each_kind_of_accelerator_has_its_own_estimate(self) -> None:
-        assert convert.estimated_profiles(job(), ["H200", "H200", "unheard of"]) == ()
+        assert convert.estimated_profiles(job(), ["H200", "h200"]) == ()
         found = dict(convert.estimated_profiles(job(), ["H200", "A100"]))
         assert found["A100"] == convert.estimated_profile(job(), ["A100"])
         assert found["H200"] == convert.estimated_profile(job(), ["H200"])
@@ -159,8 +159,10 @@ class TestEstimates:
         assert work.profile_on("unheard of") == found["A100"]
 
     def test_a_data_centre_has_its_accelerators_memory(self) -> None:
-        (center,) = convert.topology(centers("a"), []).data_centers
-        assert (center.accelerator, center.memory) == ("H200", 141 * 2**30)
+        for name in ("H200", "nvidia-h200-141gb"):
+            spelled = with_field(manifests.data_center("a"), "spec.accelerator", name)
+            (center,) = convert.topology([DataCenter.from_manifest(spelled)], []).data_centers
+            assert (center.accelerator, center.memory) == ("H200", 141 * 2**30)
         bare = with_field(manifests.data_center("a"), "spec.accelerator", ...)
         (center,) = convert.topology([DataCenter.from_manifest(bare)], []).data_centers
         assert (center.accelerator, center.memory) == ("", None)
@@ -178,10 +180,10 @@ class TestEstimates:
             with pytest.raises(InputError, match="give profileRef"):
                 convert.estimated_prefill_profile(PrefillPool.from_manifest(pool), ["H200"])
 
-    @pytest.mark.parametrize(("named", "said"), [([], "none"), (["X1", "X1"], "X1")])
+    @pytest.mark.parametrize(("named", "said"), [([], "none is named"), (["X1", "H200", "X1"], "X1")])
     def test_an_unknown_accelerator_is_said(self, named: list[str], said: str) -> None:
         with pytest.raises(
-            InputError, match=f"centres: {said}; known: A100, A100-40, B200, H100, H200"
+            InputError, match=f"centres: {said}; known: A10, A100, A100-40, "
         ):
             convert.estimated_profile(job(), named)
 

@@ -89,7 +89,7 @@ def test_an_accelerator_may_be_named():
         (("batch", "size"), 4, "batch.size: Extra inputs are not permitted"),
         (("accelerator", "flops"), "fast", "accelerator.flops: 'fast' is not a rate"),
         (("accelerator", "flops"), "0", "finite speed"),
-        (("accelerator", "name"), "Z80", "'Z80' is not known; known: A100, "),
+        (("accelerator", "name"), "Z80", "accelerator.name: accelerator 'Z80' is not known; known: A10, "),
         (("accelerator",), {"memory": "1G"}, "give a name, or flops and memory"),
         (("accelerator", "memory"), "-80G", "accelerator.memory: -80G is negative"),
         (("network", "rings"), "round", "network.rings: .*'aware' or 'oblivious'"),

@@ -15,7 +15,6 @@ Neither knows what a layer keeps: sizes follow from the model's shape (``layers.
 InputError with the place and what would be right.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -23,7 +22,7 @@ from typing import Any, Final
 from geotrain.errors import InputError
 from geotrain.model.workload import LayerCosts, Profile
 from geotrain.planning.costs import layers
-from geotrain.planning.costs.accelerators import ACCELERATORS, Accelerator
+from geotrain.planning.costs.accelerators import ACCELERATORS, Accelerator, known
 from geotrain.planning.costs.layers import Training
 from geotrain.planning.costs.shapes import Shape
 from geotrain.units import Seconds
@@ -109,14 +108,14 @@ def h200(content: Any, shape: Shape, training: Training) -> Profile:
 
 
 def _device(text: Any) -> Accelerator:
-    """The accelerator that a device's name holds, like ``NVIDIA H200``."""
-    for word in re.split(r"[^A-Za-z0-9]+", str(text)):
-        if word in ACCELERATORS:
-            return ACCELERATORS[word]
-    raise InputError(
-        f"the device {_short(text)} is not known, and output and optimizer's step are estimated on"
-        f" it; known: {', '.join(ACCELERATORS)}"
-    )
+    """The accelerator that a device's name means, like ``NVIDIA H200``."""
+    one = known(str(text))
+    if one is None:
+        raise InputError(
+            f"the device {_short(text)} is not known, and output and optimizer's step are estimated"
+            f" on it; known: {', '.join(ACCELERATORS)}"
+        )
+    return one
 
 
 def _entry(content: Any, key: int, what: str) -> Any:

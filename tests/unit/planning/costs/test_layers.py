@@ -18,7 +18,7 @@ from geotrain.planning.schedule.costs import gradients, stage_costs
 DATA = Path(__file__).parents[3] / "data"
 SHAPE = Shape(layers=4, hidden=64, heads=4, sequence=32, vocabulary=1000, micro_batch=2)
 TOKENS = 64
-ONE = Accelerator("one", 1e9, 2**30, 1e9, 1.0, 1.0, 1e-3)
+ONE = Accelerator("one", 1e9, 2**30, 1e9, 8e9, 1.0, 1.0, 1e-3)
 QUIET = Node()
 
 
