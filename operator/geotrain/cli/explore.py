@@ -75,7 +75,7 @@ def _cases(given: problem.Given, job: str | None) -> list[_Case]:
             )
         return [((), *exploration(document))]
     found, chosen = problem.gather(given, None, job)
-    spread = of_job(chosen, found.topology(chosen), found.accelerators)
+    spread = of_job(chosen, found.topology(chosen), found.data_centers, found.calibrated(chosen))
     return [(region.data_centers, asked, layout) for region, asked, layout in spread]
 
 

@@ -21,6 +21,7 @@ def plan(
     kubeconfig: scope.Kubeconfig = None,
     request_timeout: scope.RequestTimeout = None,
     profile: problem.ProfileFile = None,
+    calibration: problem.CalibrationFile = None,
     job: problem.JobName = None,
     objective: problem.Wish = None,
     jitter: problem.Jittered = None,
@@ -32,7 +33,7 @@ def plan(
 ) -> None:
     """Choose where a job's stages run and in which order, and replay it exactly."""
     hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
-    asked = problem.read(problem.Given(files, topology, hub), profile, job)
+    asked = problem.read(problem.Given(files, topology, hub), profile, job, calibration)
     wanted = problem.wished(asked, objective)
     with screen.progress("planning"):
         chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))

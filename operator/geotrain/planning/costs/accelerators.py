@@ -1,11 +1,6 @@
 """Accelerators by name: their data sheets, and the spellings by which people and nodes know them.
 
-The time of a layer's part is a sum, as on one stream of kernels::
-
-    operations / (peak x matrix share) + bytes / (memory rate x memory share) + overhead
-
-``overhead`` is what one layer's kernels lose for each pass over the micro-batch: launches, and the
-fill and drain of every product. docs/costs.md says which shares were calibrated on what.
+What training reaches of a data sheet is measured: ``calibrations``.
 
 A name is read without regard to case, vendor, board and kind of memory: ``h100``, ``H100-80GB``,
 ``nvidia_h100`` and the label ``NVIDIA-H100-80GB-HBM3`` of NVIDIA's GPU feature discovery are one
@@ -21,12 +16,10 @@ from functools import cache
 from typing import Final
 
 from geotrain.errors import InputError
-from geotrain.units import BitsPerSecond, Bytes, Seconds
+from geotrain.units import BitsPerSecond, Bytes
 
 _GIB: Final = 2**30
 _NVLINK_2, _NVLINK_3, _NVLINK_4, _NVLINK_5 = (rate * 8e9 for rate in (150, 300, 450, 900))
-# Calibrated on every second of vTrain's measured iterations, from the second on.
-_AMPERE: Final = (0.805, 0.649, 403e-6)
 _PCIE_3, _PCIE_4, _PCIE_5 = (rate * 8e9 for rate in (16, 32, 64))
 
 
@@ -42,17 +35,6 @@ class Accelerator:
     memory: Bytes
     memory_rate: float
     link: BitsPerSecond = _NVLINK_4
-    matrix_share: float = 0.71
-    memory_share: float = 0.95
-    overhead: Seconds = 180e-6
-
-    def seconds(self, operations: float, moved: float, passes: float = 1.0) -> Seconds:
-        """What ``operations`` and ``moved`` bytes in ``passes`` over a layer take on one device."""
-        return (
-            operations / (self.peak * self.matrix_share)
-            + moved / (self.memory_rate * self.memory_share)
-            + passes * self.overhead
-        )
 
     def __post_init__(self) -> None:
         for name in ("peak", "memory", "memory_rate", "link"):
@@ -64,8 +46,8 @@ ACCELERATORS: Final[dict[str, Accelerator]] = {
     each.name: each
     for each in (
         Accelerator("A10", 125e12, 24 * _GIB, 0.6e12, _PCIE_4),
-        Accelerator("A100", 312e12, 80 * _GIB, 2.039e12, _NVLINK_3, *_AMPERE),
-        Accelerator("A100-40", 312e12, 40 * _GIB, 1.555e12, _NVLINK_3, *_AMPERE),
+        Accelerator("A100", 312e12, 80 * _GIB, 2.039e12, _NVLINK_3),
+        Accelerator("A100-40", 312e12, 40 * _GIB, 1.555e12, _NVLINK_3),
         Accelerator("A100-PCIe", 312e12, 80 * _GIB, 1.935e12, _PCIE_4),
         Accelerator("A100-PCIe-40", 312e12, 40 * _GIB, 1.555e12, _PCIE_4),
         Accelerator("A30", 165e12, 24 * _GIB, 0.933e12, _PCIE_4),

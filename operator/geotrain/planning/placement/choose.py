@@ -476,7 +476,8 @@ def _plan(workload: Workload, search: _Search, notes: tuple[str, ...]) -> Plan:
         layers=tuple(stage.layers for stage in best.candidate.costs.stages),
         in_flight=checks.peak_in_flight(order),
         sharing=workload.sharing,
-        notes=notes,
+        notes=(*workload.notes, *notes),
+        error=workload.error,
     )
 
 

@@ -11,7 +11,7 @@ it when the gradient comes: those whose activations fit where one layer's are he
 Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 
     Σ parameters(l) + transient + in flight x held
-    with recompute:    held = layers x boundary    transient = the largest activation(l)
+    with recompute:    held = layers x kept        transient = the largest activation(l)
     without:           held = Σ activation(l)      transient = 0
 
 A weight gradient that is put off needs what its input gradient recomputed: with recompute Σ
@@ -24,7 +24,13 @@ gradients, and they share what the pod reaches of another (``collectives.data_al
     2(D-1)/D x gradients of a GPU x t / LAN rate + 2(D-1) x LAN latency
 
 The LAN is that of the stage's data centre, between pods; replicas on one node are not taken to be
-nearer to each other (docs/decisions/0009).
+nearer to each other (docs/decisions/0009). Where the vocabulary's table is tied and its two copies
+are in two stages, these exchange its gradients after their all-reduce: a ring of two over all the
+boundaries between them.
+
+Inside a data centre a message keeps the link busy for S / LAN rate. A trainer whose sends block
+keeps the sender's GPU busy for as long: the time moves from the hop into the forward, or into the
+input gradient, that makes the message.
 
 A message of S bytes over the wide area::
 
@@ -208,7 +214,7 @@ def placed_stage_costs(
     found: list[StageCosts] = []
     for name, count in placement.segments:
         center, lan = topology.data_center(name), topology.lan(name)
-        profile = workload.profile_on(center.accelerator) if center else workload.profile
+        profile = workload.profile_in(center) if center else workload.profile
         for begin, end in islice(pairwise(ends), len(found), len(found) + count):
             some = profile.layers[begin:end]
             stage = _stage(profile, some, workload.recompute, workload.early_recompute)
@@ -216,6 +222,37 @@ def placed_stage_costs(
             memory = center.memory if center else None
             found.append(replace(stage, all_reduce=ring, memory=memory))
     return tuple(found)
+
+
+def with_tied_ends(
+    stages: tuple[StageCosts, ...], hops: Sequence[Hop], tied: Seconds
+) -> tuple[StageCosts, ...]:
+    """The stages, of which the first and the last exchange what takes ``tied`` on its way."""
+    if not tied or len(stages) < 2:
+        return stages
+    way = tied + 2 * math.fsum(hop.delay for hop in hops)
+    first, *inner, last = stages
+    return (
+        replace(first, all_reduce=first.all_reduce + way),
+        *inner,
+        replace(last, all_reduce=last.all_reduce + way),
+    )
+
+
+def blocked(costs: Costs) -> Costs:
+    """The same with sends inside a data centre that keep the sender's GPU busy."""
+    stages = list(costs.stages)
+    hops: list[list[Hop]] = [list(costs.forward), list(costs.backward)]
+    for boundary, (there, back) in enumerate(zip(costs.forward, costs.backward, strict=True)):
+        if not there.crosses_wan:
+            sender, receiver = stages[boundary], stages[boundary + 1]
+            stages[boundary] = replace(sender, forward=sender.forward + there.occupancy)
+            stages[boundary + 1] = replace(
+                receiver, input_gradient=receiver.input_gradient + back.occupancy
+            )
+            hops[0][boundary] = replace(there, occupancy=0.0)
+            hops[1][boundary] = replace(back, occupancy=0.0)
+    return replace(costs, stages=tuple(stages), forward=tuple(hops[0]), backward=tuple(hops[1]))
 
 
 def _stage(
@@ -230,7 +267,7 @@ def _stage(
         input_gradient=math.fsum(layer.input_gradient for layer in layers)
         + (recomputed(layers) if recompute else 0.0),
         weight_gradient=math.fsum(layer.weight_gradient for layer in layers),
-        held=len(layers) * profile.boundary if recompute else sum(activations),
+        held=len(layers) * profile.recomputed if recompute else sum(activations),
         fixed=parameters + (max(activations) if recompute else 0),
         kept=sum(activations) if recompute else 0,
         step=profile.optimizer_step + math.fsum(layer.step for layer in layers),
@@ -265,7 +302,7 @@ def gradients(profile: Profile, layers: Sequence[LayerCosts]) -> Bytes:
 
 def all_reduce(size: Bytes, replicas: int, tensor: int, lan: Lan) -> Seconds:
     """Gradients of ``size`` bytes on each GPU of a pod, over the replicas inside a data centre."""
-    pod = Tier(Constant(lan.rate), lan.latency)
+    pod = Tier(Constant(lan.pod_rate(tensor)), lan.latency)
     return data_all_reduce(size, replicas, tensor, tensor, pod, pod)
 
 
@@ -276,15 +313,28 @@ def costs(
     where = [placement.data_center_of(stage) for stage in range(placement.stages)]
     boundaries = list(pairwise(where))
     stages = dict(placement.segments)
-    return Costs(
-        stages=placed_stage_costs(topology, workload, placement, layers),
-        forward=tuple(
-            hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries
-        ),
-        backward=tuple(
-            hop(topology, workload, placement.data, b, a, stages[b]) for a, b in boundaries
-        ),
+    return assembled(
+        workload,
+        placed_stage_costs(topology, workload, placement, layers),
+        [hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries],
+        [hop(topology, workload, placement.data, b, a, stages[b]) for a, b in boundaries],
     )
+
+
+def assembled(
+    workload: Workload,
+    stages: tuple[StageCosts, ...],
+    forward: Sequence[Hop],
+    backward: Sequence[Hop],
+) -> Costs:
+    """Stages and hops as the trainer runs them: ends that are tied, sends that block."""
+    size = workload.profile.tied * workload.tensor
+    if size and forward:
+        scale = size / max(1, workload.profile.boundary)
+        slowest = max(hop.occupancy for hop in (*forward, *backward))
+        stages = with_tied_ends(stages, forward, scale * slowest)
+    made = Costs(stages, tuple(forward), tuple(backward))
+    return blocked(made) if workload.blocking else made
 
 
 def hop(
@@ -294,7 +344,7 @@ def hop(
     size = workload.profile.boundary
     near = topology.lan(source)
     if source == target:
-        return Hop(transfer_time(size, near.rate), near.latency)
+        return local_hop(size, workload.tensor, near)
     link = topology.link(source, target)
     assert link is not None, "candidates cross linked data centres only"
     temporal = workload.sharing == "Temporal"
@@ -308,6 +358,11 @@ def hop(
         in_turns=temporal and replicas > 1,
         lenders=stages if temporal and workload.borrowed_paths else 1,
     )
+
+
+def local_hop(size: Bytes, tensor: int, lan: Lan) -> Hop:
+    """How ``size`` bytes go from pod to pod inside a data centre."""
+    return Hop(transfer_time(size, lan.pod_rate(tensor)), lan.latency)
 
 
 def wan_hop(

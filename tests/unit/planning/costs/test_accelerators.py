@@ -66,9 +66,9 @@ def test_labels_and_spellings_that_people_write(label, name):
 )
 def test_whatever_is_left_over_makes_it_another(label):
     assert known(label) is None
-    with pytest.raises(InputError, match="^dc a: accelerator .* is not known; known: A10, A100, "):
+    with pytest.raises(InputError, match=r"^dc a: accelerator .* is not known; known: A10, A100, "):
         named(label, "dc a")
-    with pytest.raises(InputError, match="^accelerator "):
+    with pytest.raises(InputError, match=r"^accelerator "):
         named(label)
 
 
