@@ -59,7 +59,7 @@ def read(*documents):
     return Manifests(tuple(jobs), tuple(centers), ())
 
 
-VTRAIN_NETWORK = {"podRate": "POD_RATE", "latency": "10us"}
+VTRAIN_NETWORK = {"podRate": "766G", "latency": "10us"}
 
 
 def vtrain():
@@ -81,7 +81,7 @@ def vtrain():
             int(batch),
             int(micro),
             schedule={"policy": "OneFOneB", "recompute": True},
-            network={"sends": "SENDS"},
+            network={"sends": "Overlapped"},
         )
         yield made, place(int(gpus), "A100", VTRAIN_NETWORK), float(time) / 1e3
 

@@ -1,12 +1,12 @@
-"""A job's costs: estimated from its model's shape, or of measured profiles, data centre by data centre.
+"""A job's costs, data centre by data centre, estimated from its model's shape.
 
-``planning.costs`` says what a layer of a decoder takes; here a job's fields become its shape, how it
-is trained and what a tensor group exchanges over. Whoever prices a job (plan, explore, costs, the
-controller) asks here, so that one layout has one price.
+``planning.costs`` says what a layer of a decoder takes; here a job's fields become its shape, how
+it is trained and what a tensor group exchanges over. Whoever prices a job (plan, explore, costs,
+the controller) asks here, so that one layout has one price.
 
-What the job leaves out is what is usual: heads 128 wide, fused attention, a feed-forward part of four
-times the width. A data centre whose accelerator is not known is refused; one that names none counts
-as the slowest of the others, and the plan says so.
+What the job leaves out is what is usual: heads 128 wide, fused attention, a feed-forward part of
+four times the width. A data centre whose accelerator is not known is refused; one that names none
+counts as the slowest of the others, and the plan says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -244,8 +244,10 @@ def training(job: GeoTrainingJob) -> Training:
     if model is not None:
         is_single = DTYPE_BYTES[model.parameter_dtype] == memory.SINGLE.weight
         state = memory.SINGLE if is_single else memory.MIXED
-        given = {"gradient": model.gradient_bytes, "optimizer": model.optimizer_bytes}
-        state = replace(state, **{k: float(v) for k, v in given.items() if v is not None})
+        if model.gradient_bytes is not None:
+            state = replace(state, gradient=float(model.gradient_bytes))
+        if model.optimizer_bytes is not None:
+            state = replace(state, optimizer=float(model.optimizer_bytes))
     return Training(
         sequence_parallel=job.spec.parallelism.sequence_parallel,
         state=state,

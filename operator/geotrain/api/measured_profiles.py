@@ -3,9 +3,9 @@
     {"profiles": [{"accelerator": "H100", "tensor": 8, "microBatch": 1, "profile": {...}},
                   {"accelerator": "A100", "tensor": 8, "profile": {...}}]}
 
-Each ``profile`` is geotrain's own form, or Sailor's or the H200's as published. An entry that names a
-tensor degree or a micro-batch is for jobs that have it; one without an accelerator serves the data
-centres that no other is for. A file without ``profiles`` is one profile that serves all.
+Each ``profile`` is geotrain's own form, or Sailor's or the H200's as published. An entry that names
+a tensor degree or a micro-batch is for jobs that have it; one without an accelerator serves the
+data centres that no other is for. A file without ``profiles`` is one profile that serves all.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,10 +3,11 @@
     layers,hiddenSize,heads,sequenceLength,vocabularySize,microBatch,globalBatch,tensor,data,pipeline,iterationSeconds
 
 may be followed by columns that are usual where they are left out or blank: ``keyValueHeads``,
-``feedForward``, ``gated``, ``attention`` (Fused, Unfused), ``recompute`` (none, attention, selective,
-full), ``sequenceParallel``, ``gradientBytes``, ``optimizerBytes``, ``sends`` (Overlapped, Blocking) and
-``chunks`` (stages of a device, interleaved). vTrain's table (data/ground_truth_multi.csv) is read as
-it is published; its trainer recomputes in full, with attention that is not fused.
+``feedForward``, ``gated``, ``attention`` (Fused, Unfused), ``recompute`` (none, attention,
+selective, full), ``sequenceParallel``, ``gradientBytes``, ``optimizerBytes``, ``sends``
+(Overlapped, Blocking) and ``chunks`` (stages of a device, interleaved). vTrain's table
+(data/ground_truth_multi.csv) is read as it is published; its trainer recomputes in full, with
+attention that is not fused.
 """
 
 import csv

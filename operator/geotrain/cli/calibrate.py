@@ -1,4 +1,4 @@
-"""``geotrain calibrate``: what training reaches of an accelerator, from iterations that were measured."""
+"""``geotrain calibrate``: what training reaches of an accelerator, from measured iterations."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ FEWEST: Final = 6
 
 def calibrate(
     measured: Annotated[
-        Path, typer.Argument(help="CSV of measured iterations (docs/costs.md), or -.")
+        Path, typer.Argument(metavar="CSV", help="Measured iterations (docs/costs.md), or -.")
     ],
     accelerator: Annotated[str, typer.Option(help="What they were measured on, like A100.")],
     source: Annotated[str, typer.Option(help="Where the measurements are from.")],
@@ -43,17 +43,17 @@ def calibrate(
         typer.Option(
             min=2, max=100, help="Every so many rows, from the first on, test the constants."
         ),
-    ] = 2,
+    ] = 3,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write (default: print it).")
     ] = None,
 ) -> None:
-    """Fit an accelerator's shares to measured iterations, and say how far off they are elsewhere."""
+    """Fit an accelerator's shares to measured iterations, and say how far off others are."""
     rows = measured_runs.runs(texts.text_of(measured), str(measured))
     held, fitted = rows[::hold_out], [r for n, r in enumerate(rows) if n % hold_out]
     if len(fitted) < FEWEST:
         raise InputError(
-            f"{measured} has {len(rows)} rows; with every {hold_out}th held out {len(fitted)} are"
+            f"{measured} has {len(rows)} rows; with one in {hold_out} held out {len(fitted)} are"
             f" left to fit five constants to, and it takes {FEWEST}"
         )
     start = _start(accelerator, pod_rate)
@@ -64,7 +64,7 @@ def calibrate(
     calibration = replace(
         found.device.calibration, source=source, licence=licence, residual=residual
     )
-    said = f"{len(fitted)} of {len(rows)} rows, all but every {hold_out}th from the first on"
+    said = f"{len(fitted)} of {len(rows)} rows, all but one in {hold_out} from the first on"
     text = json.dumps(calibrations.document(calibration, said), indent=2) + "\n"
     blocks = _errors(held, found, residual, own)
     screen.emit(lines(blocks, screen.width()), sys.stderr if output is None else sys.stdout)

@@ -1,4 +1,4 @@
-"""``geotrain costs``: what each stage of a job's plan takes and holds, by part, and where that is from."""
+"""``geotrain costs``: what each stage of a job's plan takes and holds, by part, with its source."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -17,7 +17,8 @@ from geotrain.model.topology import DataCenter
 from geotrain.planning.costs import accelerators, layers
 from geotrain.planning.costs.layers import Parts
 from geotrain.planning.placement.choose import choose
-from geotrain.planning.schedule import breakdown, costs as scheduled
+from geotrain.planning.schedule import breakdown
+from geotrain.planning.schedule import costs as scheduled
 from geotrain.planning.schedule.breakdown import StageMemory, StageTime, Utilisation
 from geotrain.units import Bytes, Seconds, format_bytes, format_duration
 

@@ -20,7 +20,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "costs": (
         (
             "what every stage of a job takes and holds",
-            "geotrain costs -f examples/three-dc/job.yaml --topology examples/three-dc/topology.yaml",
+            "geotrain costs -f examples/three-dc",
         ),
     ),
     "doctor": (

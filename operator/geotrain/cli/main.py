@@ -25,7 +25,7 @@ from geotrain.errors import GeotrainError
 COMMANDS: Final = {
     "calibrate": (
         "calibrate",
-        "Fit an accelerator's shares to measured iterations, and say how far off they are elsewhere.",
+        "Fit an accelerator's shares to measured iterations, and say how far off others are.",
     ),
     "completion": ("completion", "Print the script by which a shell completes this command."),
     "costs": (

@@ -129,8 +129,9 @@ class Plan:
     By stage: ``layers`` counts the consecutive layers, ``in_flight`` the most micro-batches that
     are held at once. By rank: ``compute`` is what its GPU does, ``steps`` the all-reduce and
     optimizer step that end its iteration. ``sharing`` is how replicas share the wide area, Spatial
-    or Temporal. ``notes`` are sentences about the choice as a whole. ``error`` is the median and the
-    90th percentile of what iterations with such costs were off, as a share; None where nobody knows.
+    or Temporal. ``notes`` are sentences about the choice as a whole. ``error`` is the median and
+    the 90th percentile of what iterations with such costs were off, as a share; None where nobody
+    knows.
     """
 
     placement: Placement

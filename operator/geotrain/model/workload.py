@@ -77,15 +77,15 @@ class Workload:
     """A job as the planner sees it. ``data`` of None lets the planner choose the degree.
 
     ``early_recompute``: the trainer recomputes while it waits for a gradient. ``borrowed_paths``:
-    in turns a flow also uses the wide-area paths of the data centre's other stages, which is
-    right where paths are capped by pod pair. ``most_connections`` is the end of what a path may
-    have. ``round_batch``: a degree that does not divide the global batch may round it down to the
-    next multiple. ``profiles`` by accelerator go before ``profile`` in data centres that have it,
-    and ``places`` by data centre before both; they describe the same layers. ``layers`` counts the
-    consecutive layers of each stage (empty: as makes the slowest stage fastest). ``blocking``: a GPU
-    does nothing else while it sends to a stage of its data centre. ``error`` is the median and the
-    90th percentile of what estimates of such costs were off, where that was measured; ``notes`` say
-    what the costs assume.
+    in turns a flow also uses the wide-area paths of the data centre's other stages, which is right
+    where paths are capped by pod pair. ``most_connections`` is the end of what a path may have.
+    ``round_batch``: a degree that does not divide the global batch may round it down to the next
+    multiple. ``profiles`` by accelerator go before ``profile`` in data centres that have it, and
+    ``places`` by data centre before both; they describe the same layers. ``layers`` counts the
+    consecutive layers of each stage (empty: as makes the slowest stage fastest). ``blocking``: a
+    GPU does nothing else while it sends to a stage of its data centre. ``error`` is the median and
+    the 90th percentile of what estimates of such costs were off, where that was measured; ``notes``
+    say what the costs assume.
     """
 
     profile: Profile

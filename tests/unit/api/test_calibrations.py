@@ -26,7 +26,9 @@ def test_every_known_accelerator_has_constants_and_one_only():
         assert device.accelerator is one
         assert device.calibration.link_rates is not None
         assert device.calibration.source
-    names = [name for each in calibrations.packaged() for name in (each.accelerator, *each.also_for)]
+    names = [
+        name for each in calibrations.packaged() for name in (each.accelerator, *each.also_for)
+    ]
     assert sorted(names) == sorted(ACCELERATORS)
 
 

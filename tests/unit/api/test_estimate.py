@@ -85,7 +85,10 @@ def test_what_a_job_leaves_out_is_usual_and_what_it_says_counts() -> None:
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        ({"experts": {"count": 6, "perToken": 2, "feedForward": 64}}, "count is 6: it must be a mu"),
+        (
+            {"experts": {"count": 6, "perToken": 2, "feedForward": 64}},
+            "count is 6: it must be a mu",
+        ),
         ({"heads": 5, "keyValueHeads": 5, "hiddenSize": 4}, ""),
     ],
 )
@@ -188,14 +191,15 @@ def test_a_given_calibration_counts_and_one_of_nobody_is_refused() -> None:
 )
 def test_adapters_are_a_pods_or_each_gpus(network: dict[str, str], expected: Lan) -> None:
     found = estimate.lan(center("a", "A100", **network).spec.network)
-    assert found == expected
+    assert (found.rate, found.gpu_rate) == (expected.rate, expected.gpu_rate)
+    assert found.latency == pytest.approx(expected.latency)
 
 
 def test_a_pod_reaches_no_more_than_its_gpus_adapters() -> None:
     both = Lan(800e9, 0.0, 400e9)
     assert [both.pod_rate(gpus) for gpus in (1, 2, 8)] == [400e9, 800e9, 800e9]
     assert Lan(100e9).pod_rate(8) == 100e9
-    with pytest.raises(ValueError, match="a GPU reaches 0 bit/s"):
+    with pytest.raises(ValueError, match=r"a GPU reaches 0\.0 bit"):
         Lan(1.0, 0.0, 0.0)
 
 

@@ -10,8 +10,8 @@ from geotrain.errors import InputError
 from support import manifests
 from support.manifests import with_field
 
-SLOW = {"layers": [{"count": 24, "forward": "4ms", "inputGradient": "4ms", "weightGradient": "4ms"}],
-        "boundaryBytes": "1Mi"}  # fmt: skip
+_LAYER = {"count": 24, "forward": "4ms", "inputGradient": "4ms", "weightGradient": "4ms"}
+SLOW = {"layers": [_LAYER], "boundaryBytes": "1Mi"}
 FAST = deepcopy(SLOW)
 FAST["layers"][0]["forward"] = "1ms"
 

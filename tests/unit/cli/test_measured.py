@@ -1,7 +1,7 @@
 """Iterations that were measured, against what ``plan``, ``explore`` and ``costs`` say of them.
 
-The A100's constants were fitted to every second row of vTrain's table, from the second on; the
-others are held out. Nothing was fitted to Sailor's runs.
+Every third row of vTrain's table, from the first on, is held out; the A100's constants were fitted
+to the others. Nothing was fitted to Sailor's runs.
 """
 
 import json
@@ -42,10 +42,10 @@ VTRAIN = list(measured.vtrain())
 @pytest.mark.figures
 def test_vtrains_rows_that_did_not_calibrate_are_met_through_plan_and_explore():
     plans, layouts = [], []
-    for job, place, seconds in VTRAIN[::2]:
+    for job, place, seconds in VTRAIN[::3]:
         plans.append(planned(job, place) / seconds - 1)
         layouts.append(explored(job, place) / seconds - 1)
-    assert len(plans) == 37
+    assert len(plans) == 25
     for errors in (plans, layouts):
         assert quantile(errors, 0.5) <= 0.04
         assert quantile(errors, 0.9) <= 0.12
@@ -83,4 +83,4 @@ def test_the_commands_say_the_same_of_one_layout(tmp_path):
         whole = parts.pop("all")
         assert sum(parts.values()) == pytest.approx(whole)
         assert whole == pytest.approx(stage["forwardSeconds"] + stage["backwardSeconds"])
-    assert 0.4 < costs["mfu"] < costs["hfu"] < 0.7
+    assert 0.3 < costs["mfu"] < costs["hfu"] < 0.5

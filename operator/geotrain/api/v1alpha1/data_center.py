@@ -114,8 +114,8 @@ class DataCenterNetwork(SpecModel):
     """The pods' networks, and what holds between two pods, on one node or on two.
 
     Replicas all-reduce gradients over them, and neighbouring stages exchange activations. A pod is
-    a rank with its tensor-parallel group, whose own exchanges stay inside the pod, and its GPUs share
-    what the pod reaches.
+    a rank with its tensor-parallel group, whose own exchanges stay inside the pod, and its GPUs
+    share what the pod reaches.
     """
 
     pod_rate: Rate | None = None

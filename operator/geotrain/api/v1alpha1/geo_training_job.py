@@ -346,7 +346,8 @@ class GeoTrainingJobSpec(SpecModel):
                 "parallelism.pipeline must not exceed model.layers: every stage needs a layer",
             ),
             rule(
-                "!has(self.parallelism.layersPerStage) || self.parallelism.layersPerStage.size() == 0"
+                "!has(self.parallelism.layersPerStage)"
+                " || self.parallelism.layersPerStage.size() == 0"
                 " || (self.parallelism.layersPerStage.size() == self.parallelism.pipeline"
                 " && (!has(self.model) ||"
                 " self.parallelism.layersPerStage.sum() == self.model.layers))",

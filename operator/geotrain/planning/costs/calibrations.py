@@ -6,10 +6,10 @@ The time of a layer's part is a sum, as on one stream of kernels::
 
 ``overhead`` is what one layer's kernels lose for each pass over the micro-batch: launches, and the
 fill and drain of every product. ``contention`` is an empirical factor on all of a stage's work
-where tensor groups share a node in a pipeline, ``1 + contention x log2(node / t)`` for 1 < t < node:
-vTrain's cluster shows it in most runs of that kind, in some not at all, and nothing in a data sheet
-tells it. ``fixed`` is spent once an iteration. ``residual`` is the error on rows that the constants
-were not fitted to; it is the error bar of a plan that counts with them.
+where tensor groups share a node in a pipeline, ``1 + contention x log2(node / t)`` for 1 < t <
+node: vTrain's cluster shows it in most runs of that kind, in some not at all, and nothing in a data
+sheet tells it. ``fixed`` is spent once an iteration. ``residual`` is the error on rows that the
+constants were not fitted to; it is the error bar of a plan that counts with them.
 """
 
 from dataclasses import dataclass, replace

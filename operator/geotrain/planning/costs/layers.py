@@ -1,14 +1,14 @@
 """Times and sizes of a transformer's layers from its shape: one set of functions for everybody.
 
-A stage of a plan, a layout that ``explore`` weighs, a row that ``calibrate`` fits and the table that
-``geotrain costs`` prints are sums of these. With t tensor ranks, c context ranks, C the all-reduce
-of a boundary over the tensor group, and every part by its own rate (``calibrations``)::
+A stage of a plan, a layout that ``explore`` weighs, a row that ``calibrate`` fits and the table
+that ``geotrain costs`` prints are sums of these. With t tensor ranks, c context ranks, C the
+all-reduce of a boundary over the tensor group, and every part by its own rate (``calibrations``)::
 
                      operations                bytes                                  exchanges
     forward          (matrices + attention)    repeated + (divided + scores) / t        2 C
     input gradient   (matrices + 2 attention)  repeated + (divided + 2 scores) / t      2 C
     weight gradient  matrices                  -                                        -
-    recompute        the forward again; or attention and its scores alone; or 2/3 of the feed-forward
+    recompute        the forward again; or attention and its scores; or 2/3 of the feed-forward
 
 Operations are divided by t c and bytes by c (Shoeybi et al., arXiv 1909.08053). With sequence
 parallelism ``repeated`` is divided by t too, and the backward gathers the scattered inputs again:
@@ -16,7 +16,8 @@ C/2 for each of the two products (Korthikanti et al., arXiv 2205.05198, section 
 
     experts   1 C for attention, and two all-to-alls of the routed tokens over the groups that hold
               the experts, forward and backward each (GShard, arXiv 2006.16668)
-    context   keys and values once around, twice in the backward, behind attention (arXiv 2310.01889)
+    context   keys and values once around, twice in the backward, behind attention
+              (arXiv 2310.01889)
     shard     weights gathered in forward and backward, gradients scattered in the backward, behind
               compute (FSDP, arXiv 2304.11277)
 
@@ -83,7 +84,7 @@ class Training:
 class Split:
     """Among how many devices a layer is divided, and how many stages the pipeline has."""
 
-    sharing: Sharing = Sharing()
+    sharing: Sharing = field(default=Sharing())
     pipeline: int = 1
 
 

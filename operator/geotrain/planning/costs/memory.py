@@ -16,11 +16,11 @@ t tensor ranks (Korthikanti et al., arXiv 2205.05198, table 2; 16 bits, f = 4 h,
     feed-forward recomputed            without its 16/t too
     all recomputed                     2 n h, or 2 n h / t with sequence parallelism
 
-In general 10 n h are the inputs of norms and products with the masks of dropouts, and of 24 n h four
-values of h are query, key, value and attention's output (key and value narrower with grouped
+In general 10 n h are the inputs of norms and products with the masks of dropouts, and of 24 n h
+four values of h are query, key, value and attention's output (key and value narrower with grouped
 heads), the rest f twice, or three times with a gate. Experts keep the tokens that they were sent. A
-``lean`` trainer makes cheap parts again and has no dropout: of 10 n h it keeps the inputs of the two
-norms, 4 n h, and of a gated part two values of three.
+``lean`` trainer makes cheap parts again and has no dropout: of 10 n h it keeps the inputs of the
+two norms, 4 n h, and of a gated part two values of three.
 """
 
 from dataclasses import dataclass

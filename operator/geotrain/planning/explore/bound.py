@@ -10,12 +10,12 @@ backward still returns through P - 1 stages. So an iteration takes at least::
 
 Neither counts what an order adds by its own rules, so the replay is never faster.
 
-``of_layout`` bounds a layout wherever it is placed. Its layers are split by times that are not known
-yet, so it counts with what every split by time has: no stage gets fewer layers than an even split
-rounded down, but the last, whose output then takes as long as what it lacks. ``of_degrees`` bounds
-all layouts of some degrees at once: exchanges that no placement beats, no recompute, the smallest
-micro-batch and the most chunks for fill and drain, and the largest micro-batch for all else (what
-is paid once a micro-batch is paid least often, and the end hides best).
+``of_layout`` bounds a layout wherever it is placed. Its layers are split by times that are not
+known yet, so it counts with what every split by time has: no stage gets fewer layers than an even
+split rounded down, but the last, whose output then takes as long as what it lacks. ``of_degrees``
+bounds all layouts of some degrees at once: exchanges that no placement beats, no recompute, the
+smallest micro-batch and the most chunks for fill and drain, and the largest micro-batch for all
+else (what is paid once a micro-batch is paid least often, and the end hides best).
 """
 
 from collections.abc import Sequence
@@ -55,8 +55,11 @@ def of_step(step: Step) -> Seconds:
 
 @dataclass(frozen=True, slots=True)
 class _Least:
-    """Layers that every split gives at least: to the busiest device, to all stages that a first
-    micro-batch passes before the last device, and to the last device."""
+    """Layers that every split gives at least.
+
+    To the busiest device, to all stages that a first micro-batch passes before the last device,
+    and to the last device.
+    """
 
     busiest: int
     before: int

@@ -3,9 +3,9 @@
 A row's iteration is predicted as ``explore`` and a plan predict it: the stages of its layout on the
 device, 1F1B or interleaved, replayed. The loss is the mean absolute logarithm of predicted over
 measured, cut at 13 % so that disturbed runs do not pull, with what exceeds 10 % counted sevenfold,
-because a planner is misled by its large errors. The search is Hooke and Jeeves' (J. ACM 8(2), 1961):
-each constant a step up or down, a leap where a round of steps led, half the step where nothing
-helps. No gradient, no randomness: the same rows give the same constants.
+because a planner is misled by its large errors. The search is Hooke and Jeeves' (J. ACM 8(2),
+1961): each constant a step up or down, a leap where a round of steps led, half the step where
+nothing helps. No gradient, no randomness: the same rows give the same constants.
 """
 
 from collections.abc import Callable, Sequence
@@ -82,30 +82,31 @@ def loss(runs: Sequence[Run], cluster: Cluster) -> float:
     return fsum(each + 6 * max(0.0, each - LARGE) for each in errors) / len(errors)
 
 
-_Get = Callable[[Cluster], float]
-_Set = Callable[[Cluster, float], Cluster]
+_Get = Callable[[Calibration], float]
+_Set = Callable[[Calibration, float], Calibration]
+_Constant = tuple[Callable[[Cluster], float], Callable[[Cluster, float], Cluster]]
 
 
-def _constant(name: str) -> tuple[_Get, _Set]:
-    """A constant of the calibration."""
+def _constant(get: _Get, change: _Set) -> _Constant:
+    """One of the calibration's."""
 
-    def value(cluster: Cluster) -> float:
-        found: float = getattr(cluster.device.calibration, name)
-        return found
-
-    def changed(cluster: Cluster, number: float) -> Cluster:
-        calibration = replace(cluster.device.calibration, **{name: number})
+    def changed(cluster: Cluster, value: float) -> Cluster:
+        calibration = change(cluster.device.calibration, value)
         return replace(cluster, device=replace(cluster.device, calibration=calibration))
 
-    return value, changed
+    return lambda cluster: get(cluster.device.calibration), changed
 
 
-def _pod_rate(cluster: Cluster, number: float) -> Cluster:
-    return replace(cluster, lan=replace(cluster.lan, rate=number))
-
-
-POD_RATE: Final[tuple[_Get, _Set]] = (lambda cluster: cluster.lan.rate, _pod_rate)
-CONSTANTS: Final = tuple(map(_constant, ("matrix_share", "memory_share", "overhead", "contention")))
+CONSTANTS: Final = (
+    _constant(lambda c: c.matrix_share, lambda c, value: replace(c, matrix_share=value)),
+    _constant(lambda c: c.memory_share, lambda c, value: replace(c, memory_share=value)),
+    _constant(lambda c: c.overhead, lambda c, value: replace(c, overhead=value)),
+    _constant(lambda c: c.contention, lambda c, value: replace(c, contention=value)),
+)
+POD_RATE: Final[_Constant] = (
+    lambda cluster: cluster.lan.rate,
+    lambda cluster, value: replace(cluster, lan=replace(cluster.lan, rate=value)),
+)
 
 
 def fit(runs: Sequence[Run], start: Cluster, *, pod_rate: bool) -> Cluster:
@@ -130,7 +131,7 @@ def fit(runs: Sequence[Run], start: Cluster, *, pod_rate: bool) -> Cluster:
 
 def _explored(
     runs: Sequence[Run],
-    constants: Sequence[tuple[_Get, _Set]],
+    constants: Sequence[_Constant],
     begin: tuple[Cluster, float],
     step: float,
 ) -> tuple[Cluster, float]:
@@ -145,9 +146,7 @@ def _explored(
     return at, best
 
 
-def _leapt(
-    constants: Sequence[tuple[_Get, _Set]], before: Cluster, at: Cluster
-) -> Cluster | None:
+def _leapt(constants: Sequence[_Constant], before: Cluster, at: Cluster) -> Cluster | None:
     """As far again from where a round of steps began to where it ended."""
     found: Cluster | None = at
     for get, change in constants:
@@ -157,7 +156,9 @@ def _leapt(
     return found
 
 
-def _changed(cluster: Cluster, change: _Set, value: float) -> Cluster | None:
+def _changed(
+    cluster: Cluster, change: Callable[[Cluster, float], Cluster], value: float
+) -> Cluster | None:
     """None where a share would be more than all."""
     try:
         return change(cluster, value)
@@ -171,8 +172,8 @@ def plain(device: Device) -> Device:
         device.accelerator.name,
         matrix_share=0.75,
         memory_share=0.75,
-        overhead=200e-6,
-        contention=0.05,
+        overhead=250e-6,
+        contention=0.11,
         node=device.calibration.node,
         fixed=device.calibration.fixed,
         link_rates=device.calibration.link_rates,

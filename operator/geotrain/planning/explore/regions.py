@@ -3,9 +3,9 @@
 The largest data centres come first, as in ATLAS: so many devices are spread evenly over the first
 one, the first two, and so on, wherever each then has room and every two of them are linked. Tiers
 are the pod (its GPUs exchange as a plan's tensor group does), the data centre (the slowest LAN of
-any, shared by the GPUs of a pod) and the wide area: of the slowest link between any two, each device
-has its part of the capacity, and a pod what a pod pair reaches with its best messages and with the
-connections that a plan would give it.
+any, shared by the GPUs of a pod) and the wide area: of the slowest link between any two, each
+device has its part of the capacity, and a pod what a pod pair reaches with its best messages and
+with the connections that a plan would give it.
 """
 
 from collections.abc import Callable, Iterator, Sequence

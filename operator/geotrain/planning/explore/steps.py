@@ -4,8 +4,8 @@ Layers, output, sizes and the optimizer's step are those of ``costs.layers``, wh
 as well; here are the groups of a layout that they exchange over, and what only a layout of all axes
 has. The exchanges of different kinds that run at the same time are not slowed by each other.
 
-After the last micro-batch a device all-reduces its gradients over all that hold the same weights, or
-with optimizer state that is sharded reduce-scatters them, steps its share and all-gathers the
+After the last micro-batch a device all-reduces its gradients over all that hold the same weights,
+or with optimizer state that is sharded reduce-scatters them, steps its share and all-gathers the
 weights (ZeRO-1, arXiv 1910.02054): behind the last micro-batch's backward and the next one's first
 forward, as far as the overlap goes, but for one layer each.
 
@@ -424,38 +424,37 @@ def in_flight(layout: Layout, micro_batches: int, device: int) -> int:
 
 def memory(problem: Problem, layout: Layout, layers: tuple[int, ...]) -> float:
     """Bytes that the fullest device needs; ``layers`` counts those of each stage."""
-    return max(
-        _memory(problem, layout, layers, device) for device in range(layout.degrees.pipeline)
-    )
-
-
-def _memory(problem: Problem, layout: Layout, layers: tuple[int, ...], device: int) -> float:
     degrees, split = layout.degrees, split_of(layout.degrees)
     shape, training = problem.shape_of(layout), problem.training_of(layout)
-    ends = tables(problem, degrees, device)
-    count = _held_layers(layers, degrees.pipeline)[device]
-    total = sum(_state(shape, training, split, count - ends, 0))
-    total += sum(_state(shape, training, split, ends, 1))
-    whole = costing.activation(shape, replace(training, recompute=Recompute.NOTHING), split)
-    output = costing.logits(shape, split) if device == degrees.pipeline - 1 else 0
-    held = in_flight(layout, micro_batches(problem, layout), device) * layers[device]
-    if layout.recompute == Recompute.ALL:
-        total += held * costing.kept(shape, training, split) + whole
-    else:
-        total += held * costing.activation(shape, training, split)
-        total += whole if layout.recompute != Recompute.NOTHING else 0
+    inner, outer = (_state(shape, training, split, ends) for ends in (0, 1))
+    held, transient = _activations(shape, training, split)
+    output, last = costing.logits(shape, split), degrees.pipeline - 1
+    count = micro_batches(problem, layout)
+    fullest = 0.0
+    for device, stages in enumerate(_held_layers(layers, degrees.pipeline)):
+        ends = tables(problem, degrees, device)
+        weights = (stages - ends) * inner + ends * outer + (output if device == last else 0)
+        kept = in_flight(layout, count, device) * layers[device] * held
+        fullest = max(fullest, weights + kept + transient)
     if degrees.shard > 1:
-        total += _GATHERED * training.state.weight * shape.dense_weights / degrees.tensor
-    return total + output
+        fullest += _GATHERED * training.state.weight * shape.dense_weights / degrees.tensor
+    return fullest
 
 
-def _state(
-    shape: Shape, training: Training, split: Split, count: int, ends: int
-) -> tuple[Bytes, ...]:
+def _activations(shape: Shape, training: Training, split: Split) -> tuple[Bytes, Bytes]:
+    """Of a layer: what each micro-batch in flight holds, and what running it again needs."""
+    whole = costing.activation(shape, replace(training, recompute=Recompute.NOTHING), split)
+    if training.recompute == Recompute.NOTHING:
+        return whole, 0
+    if training.recompute == Recompute.ALL:
+        return costing.kept(shape, training, split), whole
+    return costing.activation(shape, training, split), whole
+
+
+def _state(shape: Shape, training: Training, split: Split, ends: int) -> Bytes:
+    """Of one layer, with so many tables of the vocabulary."""
     dense, experts = _weights(shape, 1, ends)
-    return tuple(
-        count * each for each in sizing.state(dense, experts, training.state, split.sharing)
-    )
+    return sum(sizing.state(dense, experts, training.state, split.sharing))
 
 
 _GATHERED = 2

@@ -66,8 +66,8 @@ class Costing:
             forward += inside
             backward += inside
         is_alike = len(self._kinds) == 1
-        stages = self._alike(placement) if is_alike else self._placed(placement)
-        return assembled(self._workload, stages, forward, backward)
+        costs = self._alike(placement) if is_alike else self._placed(placement)
+        return assembled(self._workload, costs, forward, backward)
 
     def price(self, placement: Placement, iteration: Seconds) -> float:
         """What one iteration costs: GPU time, and bytes that leave a data centre."""

@@ -92,11 +92,15 @@ def memory(
         (len(layers),),
         recompute=recompute,
     )
-    kinds = [sum(each.state[kind] for each in layers if each.state) for kind in range(3)]
+    weights, gradients, optimizer = (
+        sum(each.state[kind] for each in layers if each.state) for kind in range(3)
+    )
     whole = sum(each.parameters for each in layers)
     return StageMemory(
-        *kinds,
-        state=whole - sum(kinds),
+        weights,
+        gradients,
+        optimizer,
+        state=whole - weights - gradients - optimizer,
         activations=in_flight * stage.held,
         transient=stage.fixed - whole,
     )

@@ -17,9 +17,9 @@ Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 A weight gradient that is put off needs what its input gradient recomputed: with recompute Σ
 activation(l) on top of ``held``, from the one to the other.
 
-The end of an iteration: a ring all-reduce of the gradients over D replicas, which never leave a data
-centre, then the optimizer's step. Each of the t GPUs of a pod has its own ring for its share of the
-gradients, and they share what the pod reaches of another (``collectives.data_all_reduce``)::
+The end of an iteration: a ring all-reduce of the gradients over D replicas, which never leave a
+data centre, then the optimizer's step. Each of the t GPUs of a pod has its own ring for its share
+of the gradients, and they share what the pod reaches of another (``collectives.data_all_reduce``)::
 
     2(D-1)/D x gradients of a GPU x t / LAN rate + 2(D-1) x LAN latency
 

@@ -9,7 +9,8 @@ USUAL = Calibration(contention=0.1)
 
 
 @pytest.mark.parametrize(
-    ("tensor", "pipeline", "factor"), [(1, 2, 1.0), (8, 2, 1.0), (4, 1, 1.0), (4, 2, 1.1), (2, 8, 1.2)]
+    ("tensor", "pipeline", "factor"),
+    [(1, 2, 1.0), (8, 2, 1.0), (4, 1, 1.0), (4, 2, 1.1), (2, 8, 1.2)],
 )
 def test_contention_counts_where_tensor_groups_share_a_node_of_a_pipeline(tensor, pipeline, factor):
     assert USUAL.contended(tensor, pipeline) == pytest.approx(factor)

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.calibration import MODELS
-from geotrain.planning.costs.memory import Sharing
 from geotrain.planning.costs import memory
-from geotrain.planning.costs.memory import Recompute, StateBytes
+from geotrain.planning.costs.memory import Recompute, Sharing, StateBytes
 from geotrain.planning.costs.shapes import Experts, Shape
 
 DATA = Path(__file__).parents[3] / "data"
@@ -26,9 +25,7 @@ FIGURE = json.loads((DATA / "calculon" / "reference_values.json").read_text())[
 def test_the_first_stage_holds_what_the_paper_says(model, figure, recompute, sequence_parallel):
     shape, layout, _ = MODELS[model]
     tensor, pipeline = layout.degrees.tensor, layout.degrees.pipeline
-    one = memory.layer_activation(
-        shape, tensor, recompute, sequence_parallel=sequence_parallel
-    )
+    one = memory.layer_activation(shape, tensor, recompute, sequence_parallel=sequence_parallel)
     # With v chunks the first of P devices holds 1 + (P - 1) / (P v) times the activations that it
     # holds with one (ibid., section 4.2.3).
     share = 1 + (pipeline - 1) / (pipeline * layout.chunks)

@@ -6,7 +6,9 @@ import pytest
 
 from geotrain.planning.costs.shapes import Experts, Shape
 
-DENSE = Shape(126, 16384, 128, 8192, 128_256, feed_forward=53248, kv_heads=8, gated=True, fused=True)
+DENSE = Shape(
+    126, 16384, 128, 8192, 128_256, feed_forward=53248, kv_heads=8, gated=True, fused=True
+)
 MIXTURE = Shape(
     61, 7168, 128, 4096, 129_280, gated=True, fused=True, experts=Experts(256, 8, 2048, 1)
 )

@@ -5,10 +5,9 @@ import pytest
 from geotrain.model.topology import DataCenter, Lan, Topology, WanLink
 from geotrain.planning.costs.calibrations import Node
 from geotrain.planning.costs.tiers import Constant, Tier
+from geotrain.planning.explore import regions as module
 from geotrain.planning.explore.network import way
 from geotrain.planning.explore.regions import Pods
-from geotrain.planning.explore import regions as module
-
 
 NODE = Node(8, Tier(Constant(3.6e12)), Tier(Constant(1e11)))
 
