@@ -2,9 +2,9 @@
 
     python -m benchmarks.calibration
 
-Prints JSON lines: the errors on both parts of vTrain's 73 runs (every third row, from the first on, is
-held out; the others calibrated the A100) and on table 5 of arXiv 2205.05198, to which nothing was fitted. The constants
-are found again by ``geotrain calibrate`` (docs/costs.md).
+Prints JSON lines: the errors on both parts of vTrain's 73 runs (one row in three, from the first
+on, is held out; the others calibrated the A100) and on table 5 of arXiv 2205.05198, to which
+nothing was fitted. ``geotrain calibrate`` fits such constants (docs/costs.md).
 """
 
 import json
