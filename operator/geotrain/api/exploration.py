@@ -269,6 +269,8 @@ def of_job(
     as many replicas as find room. Costs are those of a plan, on the slowest accelerator of the data
     centres that take part. Raises InputError where the devices find room nowhere.
     """
+    if job.spec.model is None:
+        raise InputError("spec.model: explore needs the model's shape; a profile does not say it")
     spec, shape = job.spec, estimate.decoder(job)
     tensor, pipeline = spec.parallelism.tensor, spec.parallelism.pipeline
     found = {place.name: place for place in estimate.places(job, centers, calibration)}
