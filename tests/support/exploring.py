@@ -1,15 +1,30 @@
 """Machines and models to explore: by hand, and at random from a seed."""
 
+from dataclasses import replace
 from itertools import product
+from math import inf
 from random import Random
 
+from geotrain.planning.costs.accelerators import Accelerator
+from geotrain.planning.costs.calibrations import Device
+from geotrain.planning.costs.layers import Overlap
+from geotrain.planning.costs.shapes import Experts, Shape
 from geotrain.planning.explore.layouts import Degrees, Layout, Placement
 from geotrain.planning.explore.network import Network, Tier, Transport
 from geotrain.planning.explore.search import Space, fault, whole_space
-from geotrain.planning.explore.shapes import Experts, Shape
-from geotrain.planning.explore.steps import Device, Overlap, Problem
+from geotrain.planning.explore.steps import EXPLORED, Problem
 
 GIGABYTE = 10**9
+
+
+def device(operations, memory):
+    """One whose kernels between the products take no time."""
+    return Device(Accelerator("given", operations, memory, inf))
+
+
+def hiding(overlap):
+    """As an exploration trains, with other exchanges behind compute."""
+    return replace(EXPLORED, overlap=overlap)
 
 
 def machine(rings="aware", *, units=(2, 2, 2), rates=(800e9, 100e9, 10e9), port=None):
@@ -27,12 +42,12 @@ def problem(network=None, *, memory=80 * GIGABYTE, experts=None, vocabulary=0, b
     """A small model on a small machine."""
     dense = {
         "layers": 8, "hidden": 2048, "sequence": 2048, "feed_forward": 8192, "heads": 16,
-        "key_value_heads": 4,
+        "kv_heads": 4, "gated": True, "fused": True,
     }  # fmt: skip
     return Problem(
         Shape(**{**dense, **shape}, experts=experts, vocabulary=vocabulary),
         network or machine(),
-        Device(100e12, memory),
+        device(100e12, memory),
         batch,
     )
 
@@ -78,16 +93,18 @@ def _random_task(random):
         sequence=random.choice([512, 1536]),
         feed_forward=4096,
         heads=heads,
-        key_value_heads=random.choice([heads, heads // 4]),
+        kv_heads=random.choice([heads, heads // 4]),
+        gated=True,
+        fused=True,
         vocabulary=random.choice([0, 32_000]),
         experts=random.choice([None, None, experts]),
     )
     return Problem(
         shape,
         Network(tuple(tiers), tuple(transports), random.choice(["aware", "oblivious"])),
-        Device(random.choice([5e12, 50e12]), round(random.choice([0.5, 2, 20]) * GIGABYTE)),
+        device(random.choice([5e12, 50e12]), round(random.choice([0.5, 2, 20]) * GIGABYTE)),
         random.choice([12, 24]),
-        random.choice([Overlap(), Overlap(0.5, 0.5, 0.5, 0.5), Overlap(0, 0, 0, 0)]),
+        hiding(random.choice([Overlap(), Overlap(0.5, 0.5, 0.5, 0.5), Overlap(0, 0, 0, 0)])),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from geotrain.api import documents, estimate
+from geotrain.api.estimate import JobCosts
 from geotrain.api.profiles import FASTEST, LayerDocument, PrefillDocument, ProfileDocument
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool, WanLink
 from geotrain.api.v1alpha1.resource import explain
@@ -17,8 +18,8 @@ from geotrain.errors import InputError
 from geotrain.model import topology as model
 from geotrain.model.plan import Alternative, Flow, Plan, Window
 from geotrain.model.workload import LayerCosts, Profile, Workload
+from geotrain.planning.costs import accelerators as devices
 from geotrain.planning.costs import profiles
-from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
 from geotrain.prefill.profile import LayerTime, PrefillProfile
 from geotrain.units import (
@@ -79,9 +80,9 @@ def measured_profile(content: Mapping[str, Any], job: GeoTrainingJob) -> Profile
             "the profile has layer times and no sizes; give spec.model too, from which weights and"
             " activations follow"
         )
-    shape = _shape(job)
+    shape, training = estimate.decoder(job), estimate.training(job)
     try:
-        return read(content, estimate.decoder(shape), estimate.training(shape))
+        return read(content, shape, training, estimate.split_of(job))
     except InputError as error:
         raise InputError(f"the profile is wrong: {error}") from error
 
@@ -99,88 +100,61 @@ def prefill_profile(content: Mapping[str, Any]) -> PrefillProfile:
         raise InputError(f"the prefill profile is wrong: {error}") from error
 
 
-def estimated_profile(job: GeoTrainingJob, accelerators: Sequence[str]) -> Profile:
-    """Costs from ``spec.model`` on the slowest of the data centres' accelerators.
-
-    Raises InputError where the job has no model or no accelerator is known.
-    """
-    return estimate.training_profile(_shape(job), estimate.slowest(accelerators))
-
-
-def estimated_profiles(
-    job: GeoTrainingJob, accelerators: Sequence[str]
-) -> tuple[tuple[str, Profile], ...]:
-    """Costs from ``spec.model`` on each known accelerator, in name order; () with a single kind.
-
-    A data centre whose accelerator is unknown counts as the slowest of the others.
-    """
-    names = sorted({name for name in accelerators if name in ACCELERATORS})
-    if len(names) < 2:
-        return ()
-    return tuple(
-        (name, estimate.training_profile(_shape(job), ACCELERATORS[name])) for name in names
-    )
-
-
-def _shape(job: GeoTrainingJob) -> estimate.Shape:
-    shape = job.spec.model
-    if shape is None:
-        raise InputError("spec: give profileRef (measured layer times) or model (to estimate them)")
-    return estimate.Shape(
-        layers=shape.layers,
-        hidden=shape.hidden_size,
-        sequence=shape.sequence_length,
-        vocabulary=shape.vocabulary_size,
-        dtype=shape.parameter_dtype,
-        micro_batch=job.spec.batch.micro,
-        tensor=job.spec.parallelism.tensor,
-    )
-
-
 def estimated_prefill_profile(pool: PrefillPool, accelerators: Sequence[str]) -> PrefillProfile:
-    """Prefill times from ``spec.model``. Raises InputError like ``estimated_profile``."""
+    """Prefill times from ``spec.model`` on the slowest accelerator. Raises InputError."""
     shape = pool.spec.model
     if shape is None or shape.layers is None or shape.hidden_size is None:
         raise InputError(
             "spec: give profileRef (measured prefill times) or model.layers and model.hiddenSize"
         )
-    one = estimate.slowest(accelerators)
+    one = estimate.slowest_known(accelerators)
     return estimate.prefill_profile(shape.layers, shape.hidden_size, one.peak)
 
 
-def workload(job: GeoTrainingJob, costs: Profile, accelerators: Sequence[str] = ()) -> Workload:
-    """The job as the planner sees it. Raises InputError where job and profile disagree.
+def workload(job: GeoTrainingJob, costs: JobCosts | Profile) -> Workload:
+    """The job as the planner sees it; a profile alone serves all data centres.
 
-    ``accelerators`` are those to estimate costs on where the job gives no measured ones.
+    Raises InputError where job and profile disagree.
     """
-    spec = job.spec
-    if spec.model is not None and spec.model.layers != len(costs.layers):
+    costs = JobCosts(costs) if isinstance(costs, Profile) else costs
+    spec, count = job.spec, len(costs.profile.layers)
+    if spec.model is not None and spec.model.layers != count:
         raise InputError(
             f"spec.model.layers is {spec.model.layers}, but the profile describes"
-            f" {len(costs.layers)} layers; make them agree or leave spec.model out"
+            f" {count} layers; make them agree or leave spec.model out"
         )
     memory = spec.schedule.memory_per_gpu
-    return Workload(
-        profile=costs,
-        profiles=estimated_profiles(job, accelerators),
-        pipeline=spec.parallelism.pipeline,
-        data=_number(spec.parallelism.data),
-        tensor=spec.parallelism.tensor,
-        global_batch=spec.batch.global_,
-        micro_batch=spec.batch.micro,
-        placement=spec.placement.policy,
-        allowed=spec.placement.data_centers,
-        fixed=tuple((s.data_center, s.stages) for s in spec.placement.stages),
-        objective=spec.placement.objective,
-        schedule=spec.schedule.policy,
-        recompute=spec.schedule.recompute,
-        early_recompute=spec.schedule.early_recompute,
-        memory_per_gpu=None if memory is None else parse_bytes(memory),
-        connections=_number(spec.network.connections),
-        most_connections=(NCCL_SOCKETS if spec.network.enforcement == "None" else MOST_CONNECTIONS),
-        sharing=spec.network.sharing,
-        borrowed_paths=spec.network.borrowed_paths,
-    )
+    try:
+        return Workload(
+            profile=costs.profile,
+            profiles=costs.profiles,
+            places=costs.places,
+            error=costs.error,
+            notes=costs.notes,
+            layers=spec.parallelism.layers_per_stage,
+            blocking=spec.network.sends == "Blocking",
+            pipeline=spec.parallelism.pipeline,
+            data=_number(spec.parallelism.data),
+            tensor=spec.parallelism.tensor,
+            global_batch=spec.batch.global_,
+            micro_batch=spec.batch.micro,
+            placement=spec.placement.policy,
+            allowed=spec.placement.data_centers,
+            fixed=tuple((s.data_center, s.stages) for s in spec.placement.stages),
+            objective=spec.placement.objective,
+            schedule=spec.schedule.policy,
+            recompute=spec.schedule.recompute,
+            early_recompute=spec.schedule.early_recompute,
+            memory_per_gpu=None if memory is None else parse_bytes(memory),
+            connections=_number(spec.network.connections),
+            most_connections=(
+                NCCL_SOCKETS if spec.network.enforcement == "None" else MOST_CONNECTIONS
+            ),
+            sharing=spec.network.sharing,
+            borrowed_paths=spec.network.borrowed_paths,
+        )
+    except ValueError as error:
+        raise InputError(f"spec.parallelism.layersPerStage: {error}") from error
 
 
 def topology(
@@ -213,10 +187,9 @@ def topology(
 
 def _data_center(center: DataCenter, gpus: int) -> model.DataCenter:
     name = center.spec.accelerator or ""
-    known = ACCELERATORS.get(name)
-    memory = known.memory if known else None
-    network = center.spec.network
-    lan = model.Lan(parse_rate(network.pod_rate), parse_duration(network.latency))
+    one = devices.known(name)
+    name, memory = (one.name, one.memory) if one else (name, None)
+    lan = estimate.lan(center.spec.network)
     return model.DataCenter(center.name, gpus, center.spec.cost_per_gpu_hour, name, memory, lan)
 
 

@@ -18,25 +18,32 @@ Rates are bit/s of one device, ``flops`` operations a second that large matrix p
 The data degree is what the other degrees leave of the devices.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf, prod
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from geotrain.api import estimate
+from geotrain.api import calibrations, estimate
+from geotrain.api.estimate import Place
 from geotrain.api.profiles import FASTEST, Amount, Time, reader
-from geotrain.api.v1alpha1 import GeoTrainingJob
-from geotrain.api.v1alpha1.fields import NO_FLAG, Share, SpecModel, Whole
+from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
+from geotrain.api.v1alpha1.fields import NO_FLAG, Flag, Share, SpecModel, Whole
 from geotrain.api.v1alpha1.resource import explain
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
-from geotrain.planning.costs.accelerators import ACCELERATORS
+from geotrain.planning.costs import accelerators
+from geotrain.planning.costs.accelerators import Accelerator
+from geotrain.planning.costs.calibrations import Calibration, Device
+from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
+from geotrain.planning.costs.layers import Overlap, Training
+from geotrain.planning.costs.memory import Recompute, StateBytes
+from geotrain.planning.costs.shapes import Experts, Shape
 from geotrain.planning.explore.layouts import Axis, Degrees, Layout, Placement, Schedule
 from geotrain.planning.explore.network import Network, Rings, Tier, Transport
-from geotrain.planning.explore.regions import Region, regions
-from geotrain.planning.explore.shapes import Experts, Recompute, Shape
-from geotrain.planning.explore.steps import Device, Overlap, Problem
+from geotrain.planning.explore.regions import Pods, Region, regions
+from geotrain.planning.explore.steps import EXPLORED, Problem
 from geotrain.units import BitsPerSecond, parse_bytes, parse_rate
 
 MOST_DEVICES: Final = 1_000_000
@@ -81,7 +88,11 @@ class ModelDocument(SpecModel):
     sequence_length: Most
     """Tokens of one sample."""
     feed_forward: Most | None = None
-    """Width of the gated feed-forward part; left out where there are only experts."""
+    """Width of the feed-forward part; left out where there are only experts."""
+    gated: Flag = True
+    """Whether feed-forward parts and experts have a gate (default true)."""
+    attention: Literal["Fused", "Unfused"] = "Fused"
+    """Whether a kernel keeps no scores and skips what causality masks (default: it does)."""
     heads: Most
     """Attention heads."""
     key_value_heads: Most | None = None
@@ -96,6 +107,8 @@ class ModelDocument(SpecModel):
     """Bytes of a gradient, kept and sent."""
     optimizer_bytes: Annotated[Whole, Field(ge=0, le=64)] = 12
     """Bytes of optimizer state for each weight, the main copy among them."""
+    tied_embeddings: Flag = False
+    """Whether embedding and output are one table (default false)."""
 
 
 class BatchDocument(SpecModel):
@@ -178,8 +191,8 @@ class LayoutDocument(SpecModel):
     """Stages of each device (Interleaved)."""
     micro_batch: Most = 1
     """Samples of a micro-batch."""
-    recompute: Recompute = "none"
-    """none, selective (feed-forward) or full."""
+    recompute: Recompute = Recompute.NOTHING
+    """none, attention, selective (feed-forward) or full."""
     transport: str | None = None
     """Name of a transport (default: the first)."""
 
@@ -197,6 +210,21 @@ class OverlapDocument(SpecModel):
     """Gradients and weights."""
 
 
+class TrainingDocument(SpecModel):
+    """How the trainer works, whatever the layout; the defaults are those of large models today."""
+
+    sequence_parallel: Flag = True
+    """The tensor group splits norms and dropouts too."""
+    lean: Flag = True
+    """No dropout, and cheap parts are made again in place of being kept."""
+    sharded_optimizer: Flag = True
+    """Replicas share the optimizer's state (ZeRO-1)."""
+    replicated: Flag = False
+    """Each device of a tensor group sends the whole boundary."""
+    blocking: Flag = False
+    """A device does nothing else while it sends a boundary."""
+
+
 class ExplorationDocument(SpecModel):
     """A model, a machine and a layout to start from."""
 
@@ -212,6 +240,8 @@ class ExplorationDocument(SpecModel):
     """The given layout."""
     overlap: OverlapDocument = OverlapDocument()
     """What runs behind compute."""
+    training: TrainingDocument = TrainingDocument()
+    """How the trainer works."""
 
 
 def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
@@ -219,6 +249,8 @@ def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
     try:
         read = ExplorationDocument.model_validate(dict(content), by_alias=True, by_name=False)
         return _problem(read), _layout(read)
+    except InputError as error:
+        raise InputError(f"the exploration is wrong: {error}") from error
     except ValidationError as error:
         raise InputError(
             f"the exploration is wrong: {explain(error, ExplorationDocument)}"
@@ -228,38 +260,75 @@ def exploration(content: Mapping[str, Any]) -> tuple[Problem, Layout]:
 
 
 def of_job(
-    job: GeoTrainingJob, topology: Topology, accelerators: Sequence[str]
+    job: GeoTrainingJob,
+    topology: Topology,
+    centers: Sequence[DataCenter],
+    calibration: Calibration | None = None,
 ) -> tuple[tuple[Region, Problem, Layout], ...]:
     """The job on one data centre, on two, and so on, always on as many devices.
 
     The given layout is the job's: tensor and data parallelism inside, 1F1B. ``data: auto`` takes
-    as many replicas as find room. Raises InputError where the devices find room nowhere.
+    as many replicas as find room. Costs are those of a plan, on the slowest accelerator of the data
+    centres that take part. Raises InputError where the devices find room nowhere.
     """
-    spec, shape = job.spec, job_shape(job)
+    if job.spec.model is None:
+        raise InputError("spec.model: explore needs the model's shape; a profile does not say it")
+    spec, shape = job.spec, estimate.decoder(job)
     tensor, pipeline = spec.parallelism.tensor, spec.parallelism.pipeline
-    known = estimate.slowest(accelerators)
-    wanted = spec.schedule.memory_per_gpu
-    memory = known.memory if wanted is None else parse_bytes(wanted)
-    device = Device(known.peak * known.matrix_share, memory)
-    allowed = spec.placement.data_centers
+    found = {place.name: place for place in estimate.places(job, centers, calibration)}
     for data in _replicas(job, topology):
         degrees = Degrees(tensor, 1, data, pipeline)
         layout = Layout(
             degrees,
             Placement(("tensor", "context", "data", "pipeline")),
             micro_batch=spec.batch.micro,
-            recompute="full" if spec.schedule.recompute else "none",
+            recompute=Recompute.ALL if spec.schedule.recompute else Recompute.NOTHING,
             transport="tcp",
         )
-        found = tuple(
-            (region, Problem(shape, region.network, device, spec.batch.global_), layout)
-            for region in regions(topology, degrees.devices, tensor, allowed)
+        spread = tuple(
+            (region, _on(job, region, _slowest(found, region.data_centers), shape), layout)
+            for region in regions(
+                topology, degrees.devices, _pods(job, found), spec.placement.data_centers
+            )
         )
-        if found:
-            return found
+        if spread:
+            return spread
     raise InputError(
         f"{job.name}: tensor {tensor} x pipeline {pipeline} x data {spec.parallelism.data} finds no"
         " data centres that share it evenly, have room for it and are linked"
+    )
+
+
+def _slowest(found: Mapping[str, Place], names: Sequence[str]) -> Place:
+    """The slowest of some data centres; one that names no accelerator counts as slowest of all."""
+    named = [found[name] for name in names if name in found]
+    return estimate.slowest(named if len(named) == len(names) else tuple(found.values()))
+
+
+def _pods(job: GeoTrainingJob, found: Mapping[str, Place]) -> Callable[[Sequence[str]], Pods]:
+    """The job's pods in some data centres."""
+    spec = job.spec
+    most = NCCL_SOCKETS if spec.network.enforcement == "None" else MOST_CONNECTIONS
+    wanted = spec.network.connections
+    count = wanted if isinstance(wanted, int) else None
+
+    def pods(names: Sequence[str]) -> Pods:
+        return Pods(spec.parallelism.tensor, _slowest(found, names).node, count, most)
+
+    return pods
+
+
+def _on(job: GeoTrainingJob, region: Region, place: Place, shape: Shape) -> Problem:
+    wanted = job.spec.schedule.memory_per_gpu
+    memory = place.device.memory
+    limit = memory if wanted is None else min(memory, parse_bytes(wanted))
+    return Problem(
+        shape,
+        region.network,
+        place.device.limited(limit),
+        job.spec.batch.global_,
+        estimate.training(job),
+        job.spec.parallelism.layers_per_stage,
     )
 
 
@@ -273,27 +342,6 @@ def _replicas(job: GeoTrainingJob, topology: Topology) -> Iterator[int]:
     batch = spec.batch.global_ // spec.batch.micro
     most = min(free // (spec.parallelism.tensor * spec.parallelism.pipeline), batch)
     yield from (data for data in range(most, 0, -1) if batch % data == 0)
-
-
-def job_shape(job: GeoTrainingJob) -> Shape:
-    """The decoder that ``spec.model`` describes. Raises InputError where there is none."""
-    model = job.spec.model
-    if model is None:
-        raise InputError("spec.model: explore needs the model's shape; a profile does not say it")
-    heads = max(1, model.hidden_size // estimate.HEAD_WIDTH)
-    state = estimate.state_bytes(model.parameter_dtype)
-    return Shape(
-        layers=model.layers,
-        hidden=model.hidden_size,
-        sequence=model.sequence_length,
-        feed_forward=round(8 * model.hidden_size / 3),  # gated: as many weights as 4 h without
-        heads=heads,
-        key_value_heads=heads,
-        vocabulary=model.vocabulary_size,
-        parameter_bytes=round(state.weight),
-        gradient_bytes=round(state.gradient),
-        optimizer_bytes=round(state.optimizer),
-    )
 
 
 def _problem(read: ExplorationDocument) -> Problem:
@@ -310,45 +358,67 @@ def _problem(read: ExplorationDocument) -> Problem:
         network=Network(tiers, transports or (plain,), read.network.rings),
         device=_device(read.accelerator),
         batch=read.batch.global_,
-        overlap=Overlap(
-            read.overlap.tensor, read.overlap.context, read.overlap.expert, read.overlap.data
+        training=_training(read),
+    )
+
+
+def _training(read: ExplorationDocument) -> Training:
+    model, hidden = read.model, read.overlap
+    sharded = 1 if read.training.sharded_optimizer else 0
+    return replace(
+        EXPLORED,
+        sequence_parallel=read.training.sequence_parallel,
+        lean=read.training.lean,
+        state=StateBytes(
+            float(model.parameter_bytes),
+            float(model.gradient_bytes),
+            float(model.optimizer_bytes),
+            sharded,
         ),
+        blocking=read.training.blocking,
+        replicated=read.training.replicated,
+        overlap=Overlap(hidden.tensor, hidden.context, hidden.expert, hidden.data),
     )
 
 
 def _device(read: AcceleratorDocument) -> Device:
-    known = ACCELERATORS.get(read.name or "")
-    if read.name is not None and known is None:
-        raise ValueError(
-            f"accelerator.name: {read.name!r} is not known; known: {', '.join(ACCELERATORS)}"
-        )
-    if known is not None:
-        reached = known.peak * known.matrix_share
-        return Device(
-            reached if read.flops is None else read.flops,
-            known.memory if read.memory is None else read.memory,
-        )
-    if read.flops is None or read.memory is None:
-        raise ValueError("accelerator: give a name, or flops and memory")
-    return Device(read.flops, read.memory)
+    if read.name is None:
+        if read.flops is None or read.memory is None:
+            raise ValueError("accelerator: give a name, or flops and memory")
+        return Device(_sheet(read.flops, read.memory))
+    known = calibrations.usual(accelerators.named(read.name, "accelerator.name"))
+    if read.flops is not None:
+        plain = _sheet(read.flops, known.memory if read.memory is None else read.memory)
+        return Device(plain)
+    return known if read.memory is None else known.limited(read.memory)
+
+
+def _sheet(operations: float, memory: int) -> Accelerator:
+    """A device of which only its speed is told: kernels between products take no time."""
+    if not 0 < operations < inf or memory < 1:
+        raise ValueError("an accelerator needs a finite speed and a memory above 0")
+    return Accelerator("given", operations, memory, inf)
 
 
 def _shape(model: ModelDocument) -> Shape:
     experts = model.experts
+    if experts is None and model.feed_forward is None:
+        raise ValueError("model: give feedForward, or experts")
     return Shape(
         layers=model.layers,
         hidden=model.hidden_size,
-        sequence=model.sequence_length,
-        feed_forward=model.feed_forward or 0,
         heads=model.heads,
-        key_value_heads=model.key_value_heads or model.heads,
+        sequence=model.sequence_length,
         vocabulary=model.vocabulary_size,
+        value_bytes=model.parameter_bytes,
+        feed_forward=model.feed_forward or 0,
+        kv_heads=model.key_value_heads or 0,
+        gated=model.gated,
+        fused=model.attention == "Fused",
         experts=None
         if experts is None
         else Experts(experts.count, experts.per_token, experts.feed_forward, experts.shared),
-        parameter_bytes=model.parameter_bytes,
-        gradient_bytes=model.gradient_bytes,
-        optimizer_bytes=model.optimizer_bytes,
+        tied=model.tied_embeddings,
     )
 
 

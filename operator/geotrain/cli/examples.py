@@ -3,12 +3,25 @@
 from typing import Final
 
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "calibrate": (
+        (
+            "an accelerator's shares from vTrain's published runs, tested on every second of them",
+            "geotrain calibrate tests/data/vtrain/ground_truth_multi.csv --accelerator A100"
+            " --source vTrain --licence MIT -o a100.json",
+        ),
+    ),
     "completion": (
         (
             "in this bash; in ~/.bashrc it is for every new one",
             "source <(geotrain completion bash)",
         ),
         ("the same for fish", "geotrain completion fish | source"),
+    ),
+    "costs": (
+        (
+            "what every stage of a job takes and holds",
+            "geotrain costs -f examples/three-dc",
+        ),
     ),
     "doctor": (
         ("the hub of the current context and its members", "geotrain doctor"),

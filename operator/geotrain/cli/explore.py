@@ -154,7 +154,7 @@ def _asked(given: problem.Given, job: str | None) -> _Asked:
             )
         return _Asked([((), *exploration(document))])
     found, chosen = problem.gather(given, None, job)
-    spread = of_job(chosen, found.topology(chosen), found.accelerators)
+    spread = of_job(chosen, found.topology(chosen), found.data_centers, found.calibrated(chosen))
     cases = [(region.data_centers, asked, layout) for region, asked, layout in spread]
     return _Asked(cases, problem.unused(found), (found, chosen))
 

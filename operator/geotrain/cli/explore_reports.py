@@ -88,7 +88,7 @@ def _layout(report: Report, found: Found) -> dict[str, object]:
         "schedule": layout.schedule,
         "chunks": layout.chunks,
         "microBatch": layout.micro_batch,
-        "recompute": layout.recompute,
+        "recompute": layout.recompute.value,
         "transport": layout.transport,
     }
 

@@ -23,7 +23,15 @@ from geotrain.cli.tables import Style
 from geotrain.errors import GeotrainError
 
 COMMANDS: Final = {
+    "calibrate": (
+        "calibrate",
+        "Fit an accelerator's shares to measured iterations, and say how far off others are.",
+    ),
     "completion": ("completion", "Print the script by which a shell completes this command."),
+    "costs": (
+        "costs",
+        "Show a stage's time and memory by part, where they are from, and the use of the GPUs.",
+    ),
     "doctor": (
         "doctor",
         "Check a whole installation: 0 all is well, 1 something is wrong, 2 it could not be seen.",

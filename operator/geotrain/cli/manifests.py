@@ -4,18 +4,20 @@ import difflib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from geotrain.api import convert
+from geotrain.api import calibrations, convert, estimate, measured_profiles
+from geotrain.api.estimate import JobCosts
 from geotrain.api.labels import API_VERSION, GROUP
 from geotrain.api.v1alpha1 import KINDS, DataCenter, GeoTrainingJob, WanLink
 from geotrain.api.v1alpha1.resource import Metadata, metadata_of
 from geotrain.cli import membership, texts
 from geotrain.errors import InputError
 from geotrain.model.topology import Topology
-from geotrain.model.workload import Profile, Workload
+from geotrain.model.workload import Workload
+from geotrain.planning.costs.calibrations import Calibration
 from geotrain.roles.controller.inputs import with_reserved
 from geotrain.units import BitsPerSecond, parse_rate
 
@@ -42,6 +44,7 @@ class Manifests:
     config_maps: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    calibration: Calibration | None = None
 
     def job(self, name: str | None) -> GeoTrainingJob:
         """The job of that name, or the only one. Raises InputError where there is none."""
@@ -95,9 +98,7 @@ class Manifests:
 
     def workload(self, job: GeoTrainingJob, profile: Path | None) -> Workload:
         """The job with its costs: from ``profile``, its profileRef, or estimated from its model."""
-        costs = self._profile(job, profile)
-        is_estimate = profile is None and job.spec.profile_ref is None
-        return convert.workload(job, costs, self.accelerators if is_estimate else ())
+        return convert.workload(job, self.costs(job, profile))
 
     def missing_profile(self, job: GeoTrainingJob, path: Path | None) -> tuple[str, str] | None:
         """Namespace and name of the ConfigMap that the job needs and that is not here, if any."""
@@ -107,26 +108,43 @@ class Manifests:
         place = (job.namespace, reference.name)
         return None if place in self.config_maps else place
 
-    @property
-    def accelerators(self) -> list[str]:
-        """Those that the data centres name."""
-        return [d.spec.accelerator for d in self.data_centers if d.spec.accelerator]
-
-    def _profile(self, job: GeoTrainingJob, path: Path | None) -> Profile:
-        if path is not None:
-            return convert.measured_profile(_profile_file(path), job)
+    def costs(self, job: GeoTrainingJob, profile: Path | None) -> JobCosts:
+        """What the job's layers take and hold in each data centre, and where that is from."""
+        if profile is not None:
+            return measured_profiles.costs(_json_file(profile), job, self.data_centers)
         reference = job.spec.profile_ref
         if reference is None:
-            return convert.estimated_profile(job, self.accelerators)
-        what = f"ConfigMap {reference.name}, which {job.name} takes its profile from,"
-        data = self.config_maps.get((job.namespace, reference.name))
+            return estimate.estimated(job, self.data_centers, self.calibrated(job))
+        who = f"{job.name} takes its profile from"
+        content = self._config(job, reference.name, reference.key, who, "--profile")
+        return measured_profiles.costs(content, job, self.data_centers)
+
+    def calibrated(self, job: GeoTrainingJob) -> Calibration | None:
+        """The calibration that estimates count with, where one is given."""
+        reference = job.spec.calibration_ref
+        if self.calibration is not None or reference is None:
+            return self.calibration
+        who = f"{job.name} takes its calibration from"
+        content = self._config(job, reference.name, reference.key, who, "--calibration")
+        return calibrations.read(content)
+
+    def _config(
+        self, job: GeoTrainingJob, name: str, key: str, who: str, option: str
+    ) -> Mapping[str, Any]:
+        """The JSON object in a key of a ConfigMap of the job's namespace."""
+        what = f"ConfigMap {name}, which {who},"
+        data = self.config_maps.get((job.namespace, name))
         if data is None:
-            raise InputError(f"{what} is not among the files; add it with -f, or give --profile")
-        if reference.key not in data:
-            raise InputError(f"{what} has no key {reference.key!r}")
-        place = f"ConfigMap {reference.name} key {reference.key}"
-        content = convert.document(str(data[reference.key]), place)
-        return convert.measured_profile(content, job)
+            raise InputError(f"{what} is not among the files; add it with -f, or give {option}")
+        if key not in data:
+            raise InputError(f"{what} has no key {key!r}")
+        return convert.document(str(data[key]), f"ConfigMap {name} key {key}")
+
+    def with_calibration(self, path: Path | None) -> "Manifests":
+        """The same, where estimates count with the calibration of a file."""
+        if path is None:
+            return self
+        return replace(self, calibration=calibrations.read(_json_file(path)))
 
 
 def read(paths: Sequence[Path]) -> Manifests:
@@ -269,7 +287,7 @@ def _in_folder(folder: Path) -> list[Path]:
     return found
 
 
-def _profile_file(path: Path) -> Mapping[str, Any]:
+def _json_file(path: Path) -> Mapping[str, Any]:
     documents = texts.load_either(path)
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise InputError(f"{path} must hold one profile: a JSON object or a YAML mapping")

@@ -23,6 +23,7 @@ def plan(
     files: problem.Files,
     topology: problem.Places = None,
     profile: problem.ProfileFile = None,
+    calibration: problem.CalibrationFile = None,
     job: problem.JobName = None,
     objective: problem.Wish = None,
     jitter: problem.Jittered = None,
@@ -33,7 +34,7 @@ def plan(
     gantt: answer.Gantt = None,
 ) -> None:
     """Choose where a job's stages run and in which order, and replay it exactly."""
-    asked = problem.read(problem.Given(files, topology, hub), profile, job)
+    asked = problem.read(problem.Given(files, topology, hub), profile, job, calibration)
     wanted = problem.wished(asked, objective)
     with screen.progress("planning"):
         chosen = choose(wanted.topology, wanted.workload, jitter=problem.jitter(jitter))

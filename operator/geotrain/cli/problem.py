@@ -55,6 +55,13 @@ ProfileFile = Annotated[
         " Sailor's or the H200's as published."
     ),
 ]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="What training reaches of an accelerator, as geotrain calibrate wrote it, instead of"
+        " the job's calibrationRef."
+    ),
+]
 JobName = Annotated[str | None, typer.Option(help="Which job, where the files hold several.")]
 
 
@@ -98,9 +105,12 @@ class Given:
     hub: Scope = field(default_factory=Scope)
 
 
-def read(given: Given, profile: Path | None, job: str | None) -> Problem:
+def read(
+    given: Given, profile: Path | None, job: str | None, calibration: Path | None = None
+) -> Problem:
     """Read what the options name. Raises InputError, or of the hub ClusterError."""
     found, chosen = gather(given, profile, job)
+    found = found.with_calibration(calibration)
     fitting, notes = pods.fitting(found, chosen)
     return Problem(
         fitting.topology(chosen),

@@ -10,16 +10,27 @@ from geotrain.units import BitsPerSecond, Bytes, Seconds
 
 @dataclass(frozen=True, slots=True)
 class Lan:
-    """A data centre's network: what one pod reaches of another, and one way between them."""
+    """A data centre's network: what one pod reaches of another, and one way between them.
+
+    The GPUs of a pod share ``rate``. Where each has an adapter of its own, ``gpu_rate`` is that of
+    one, and a pod reaches no more than its GPUs' together (None: the pod's own limit alone).
+    """
 
     rate: BitsPerSecond = 100e9
     latency: Seconds = 20e-6
+    gpu_rate: BitsPerSecond | None = None
 
     def __post_init__(self) -> None:
         if self.rate <= 0:
             raise ValueError(f"a pod reaches {self.rate} bit/s of another; give more than 0")
         if self.latency < 0:
             raise ValueError(f"a latency of {self.latency} s is negative; give 0 or more")
+        if self.gpu_rate is not None and self.gpu_rate <= 0:
+            raise ValueError(f"a GPU reaches {self.gpu_rate} bit/s; give more than 0")
+
+    def pod_rate(self, gpus: int) -> BitsPerSecond:
+        """What a pod of so many GPUs reaches of another in one direction."""
+        return self.rate if self.gpu_rate is None else min(self.rate, gpus * self.gpu_rate)
 
 
 USUAL_LAN: Final = Lan()

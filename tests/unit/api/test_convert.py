@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from geotrain.api import convert
+from geotrain.api import convert, estimate
 from geotrain.api.v1alpha1 import (
     BandwidthSchedule,
     DataCenter,
@@ -146,25 +146,11 @@ class TestPrefillProfile:
 
 
 class TestEstimates:
-    def test_a_job_without_a_profile_is_estimated_on_the_slowest_accelerator(self) -> None:
-        fast = convert.estimated_profile(job(), ["B200"])
-        both = convert.estimated_profile(job(), ["B200", "A100", "unheard of"])
-        assert len(both.layers) == 24
-        assert both == convert.estimated_profile(job(), ["A100"])
-        assert both.layers[1].forward > fast.layers[1].forward
-
-    def test_each_kind_of_accelerator_has_its_own_estimate(self) -> None:
-        assert convert.estimated_profiles(job(), ["H200", "H200", "unheard of"]) == ()
-        found = dict(convert.estimated_profiles(job(), ["H200", "A100"]))
-        assert found["A100"] == convert.estimated_profile(job(), ["A100"])
-        assert found["H200"] == convert.estimated_profile(job(), ["H200"])
-        work = convert.workload(job(), found["A100"], ["H200", "A100"])
-        assert work.profile_on("H200") == found["H200"]
-        assert work.profile_on("unheard of") == found["A100"]
-
     def test_a_data_centre_has_its_accelerators_memory(self) -> None:
-        (center,) = convert.topology(centers("a"), []).data_centers
-        assert (center.accelerator, center.memory) == ("H200", 141 * 2**30)
+        for name in ("H200", "nvidia-h200-141gb"):
+            spelled = with_field(manifests.data_center("a"), "spec.accelerator", name)
+            (center,) = convert.topology([DataCenter.from_manifest(spelled)], []).data_centers
+            assert (center.accelerator, center.memory) == ("H200", 141 * 2**30)
         bare = with_field(manifests.data_center("a"), "spec.accelerator", ...)
         (center,) = convert.topology([DataCenter.from_manifest(bare)], []).data_centers
         assert (center.accelerator, center.memory) == ("", None)
@@ -176,18 +162,21 @@ class TestEstimates:
     def test_without_a_shape_there_is_no_estimate(self) -> None:
         bare = with_field(manifests.training_job(profileRef={"name": "p"}), "spec.model", ...)
         with pytest.raises(InputError, match="give profileRef"):
-            convert.estimated_profile(GeoTrainingJob.from_manifest(bare), ["H200"])
+            estimate.estimated(GeoTrainingJob.from_manifest(bare), centers("a"))
         for field in ("spec.model", "spec.model.layers", "spec.model.hiddenSize"):
             pool = with_field(manifests.prefill_pool(profileRef={"name": "p"}), field, ...)
             with pytest.raises(InputError, match="give profileRef"):
                 convert.estimated_prefill_profile(PrefillPool.from_manifest(pool), ["H200"])
 
-    @pytest.mark.parametrize(("named", "said"), [([], "none"), (["X1", "X1"], "X1")])
-    def test_an_unknown_accelerator_is_said(self, named: list[str], said: str) -> None:
-        with pytest.raises(
-            InputError, match=f"centres: {said}; known: A100, A100-40, B200, H100, H200"
-        ):
-            convert.estimated_profile(job(), named)
+    @pytest.mark.parametrize(
+        ("named", "said"), [([], "no data centre names"), (["H200", "X1"], "'X1' is not known")]
+    )
+    def test_an_accelerator_that_a_pool_cannot_count_with_is_said(
+        self, named: list[str], said: str
+    ) -> None:
+        pool = PrefillPool.from_manifest(manifests.prefill_pool())
+        with pytest.raises(InputError, match=f"times cannot be estimated: .*{said}.*A10, A100, "):
+            convert.estimated_prefill_profile(pool, named)
 
 
 class TestWorkload:
@@ -222,6 +211,13 @@ class TestWorkload:
     def test_profile_and_model_must_agree(self) -> None:
         with pytest.raises(InputError, match=r"layers is 24, but the profile describes 1 layers"):
             convert.workload(job(), Profile((LayerCosts(1, 1, 1),), boundary=1))
+
+    def test_layers_a_stage_must_be_those_of_the_model(self) -> None:
+        split = {"data": 2, "pipeline": 6, "layersPerStage": [4, 4, 4, 4, 4, 5]}
+        with pytest.raises(InputError, match=r"layersPerStage: .* 25 layers; .* has 6 of 24"):
+            convert.workload(job(parallelism=split), self.COSTS)
+        split["layersPerStage"] = [5, 3, 4, 4, 4, 4]
+        assert convert.workload(job(parallelism=split), self.COSTS).layers == (5, 3, 4, 4, 4, 4)
 
     def test_a_profile_alone_suffices(self) -> None:
         bare = with_field(manifests.training_job(profileRef={"name": "p"}), "spec.model", ...)

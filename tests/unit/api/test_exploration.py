@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from geotrain.api.exploration import exploration
 from geotrain.errors import InputError
+from geotrain.planning.costs.shapes import Experts
 from geotrain.planning.explore.search import fault
-from geotrain.planning.explore.shapes import Experts
 
 PLAIN = {
     "model": {
@@ -48,7 +48,8 @@ def test_a_document_is_read():
     assert task.network.devices == 8
     assert [tier.most for tier in task.network.tiers] == [800e9, 100e9]
     assert task.network.tiers[1].latency == 1e-3
-    assert task.shape.key_value_heads == 16
+    assert task.shape.key_value == 2048
+    assert (task.shape.gated, task.shape.fused, task.training.lean) == (True, True, True)
     assert task.device.operations == 100e12
     assert task.device.memory == 80 * 10**9
     assert task.tokens == 32 * 2048
@@ -89,7 +90,11 @@ def test_an_accelerator_may_be_named():
         (("batch", "size"), 4, "batch.size: there is no such field; there is global"),
         (("accelerator", "flops"), "fast", "accelerator.flops: 'fast' is not a rate"),
         (("accelerator", "flops"), "0", "finite speed"),
-        (("accelerator", "name"), "Z80", "'Z80' is not known; known: A100, "),
+        (
+            ("accelerator", "name"),
+            "Z80",
+            "accelerator.name: accelerator 'Z80' is not known; known: A10, ",
+        ),
         (("accelerator",), {"memory": "1G"}, "give a name, or flops and memory"),
         (("accelerator", "memory"), "-80G", "accelerator.memory: -80G is negative"),
         (("network", "rings"), "round", "network.rings: .*'aware' or 'oblivious'"),

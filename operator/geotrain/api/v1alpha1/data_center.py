@@ -17,6 +17,7 @@ from geotrain.api.v1alpha1.fields import (
     ResourceName,
     SpecModel,
     StatusModel,
+    Whole,
     rule,
     rules,
 )
@@ -29,7 +30,7 @@ from geotrain.api.v1alpha1.resource import (
     ready_columns,
 )
 from geotrain.model.topology import USUAL_LAN
-from geotrain.units import format_duration, format_rate
+from geotrain.units import format_duration
 
 _ONE_WAY: Final = "give exactly one of kubeconfigSecretRef (a member) or local: true (the hub)"
 
@@ -114,11 +115,22 @@ class DataCenterNetwork(SpecModel):
     """The pods' networks, and what holds between two pods, on one node or on two.
 
     Replicas all-reduce gradients over them, and neighbouring stages exchange activations. A pod is
-    a rank with its tensor-parallel group, whose own exchanges stay inside the pod.
+    a rank with its tensor-parallel group, whose own exchanges stay inside the pod, and its GPUs
+    share what the pod reaches.
     """
 
-    pod_rate: Rate = format_rate(USUAL_LAN.rate)
-    """What one pod reaches of another in one direction, in bit/s (default 100G)."""
+    pod_rate: Rate | None = None
+    """What one pod reaches of another in one direction, in bit/s (default: gpuRate times the pod's
+    GPUs, or 100G where neither is given)."""
+    gpu_rate: Rate | None = None
+    """Rate of the adapter that each GPU has for itself, for example 400G. A pod then reaches
+    podRate, but no more than its GPUs' adapters together. Absent: one adapter serves the pod."""
+    node_rate: Rate | None = None
+    """What one GPU reaches of another of its pod (default: by the accelerator, its NVLink or
+    PCIe as measured or scaled from what was)."""
+    node_gpus: Annotated[Whole, Field(ge=1, le=1024)] | None = None
+    """GPUs of a node that reach each other so (default 8). Tensor groups that are wider exchange
+    over podRate too."""
     latency: Duration = format_duration(USUAL_LAN.latency)
     """One way from pod to pod, for example 20us (the default)."""
     pod_cidrs: PodNetworks = Field(default=(), alias="podCIDRs")
@@ -138,7 +150,9 @@ class DataCenterSpec(SpecModel):
     gpu_resource: ResourceName = "nvidia.com/gpu"
     """Extended resource that counts GPUs on the nodes (default nvidia.com/gpu)."""
     accelerator: str | None = Field(default=None, min_length=1, max_length=63)
-    """GPU model, for example H200. Used to estimate layer times of jobs without a profile."""
+    """GPU model, for example H200, in any usual spelling, or a node's label nvidia.com/gpu.product.
+    Used to estimate layer times of jobs without a profile, and refused then where it is not known
+    (docs/costs.md)."""
     network: DataCenterNetwork = DataCenterNetwork()
     """The pods' networks, and what they reach; plans count with it."""
     cost_per_gpu_hour: Price = 0.0

@@ -34,6 +34,9 @@ from geotrain.planning.costs.connections import MOST_CONNECTIONS, NCCL_SOCKETS
 
 _AUTO: Final = "write a whole number of at least 1, or auto"
 _FIXED: Final = "stages are given with policy Fixed, and only then"
+_GROUPS: Final = "keyValueHeads must divide heads; give both"
+_EXPERTS: Final = "model.experts.count must be a multiple of parallelism.tensor"
+_SPLIT: Final = "layersPerStage must have parallelism.pipeline numbers that add up to model.layers"
 _ONCE: Final = "a data centre may appear only once in stages: its stages must be consecutive"
 
 
@@ -61,8 +64,47 @@ Auto = Annotated[
 ]
 
 
+class TrainingExperts(SpecModel):
+    """A mixture of experts in place of every layer's feed-forward part."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule("self.perToken <= self.count", "perToken must not exceed count"),
+        )
+    )
+
+    count: Annotated[Whole, Field(ge=1, le=4096)]
+    """Experts of a layer; a multiple of parallelism.tensor, whose GPUs share them."""
+    per_token: Annotated[Whole, Field(ge=1, le=4096)]
+    """How many of them a token is sent to."""
+    feed_forward: Annotated[Whole, Field(ge=1, le=2**20)]
+    """Width of one expert."""
+    shared: Annotated[Whole, Field(ge=0, le=4096)] = 0
+    """Experts that every token passes besides (default 0)."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        if self.per_token > self.count:
+            raise ValueError("perToken must not exceed count")
+        return self
+
+
 class TrainingModel(SpecModel):
-    """The shape of a dense decoder, from which costs are estimated where nothing is measured."""
+    """The shape of a decoder, from which costs are estimated where nothing is measured."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "!has(self.experts) || !has(self.feedForward)",
+                "give feedForward of a dense model, or experts",
+            ),
+            rule(
+                "!has(self.keyValueHeads) || (has(self.heads) &&"
+                " self.heads % self.keyValueHeads == 0)",
+                _GROUPS,
+            ),
+        )
+    )
 
     layers: Annotated[Whole, Field(ge=1, le=10_000)]
     """Transformer layers."""
@@ -74,6 +116,37 @@ class TrainingModel(SpecModel):
     """Entries of the token embedding; the last stage also computes the output over them."""
     parameter_dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
     """Type of weights and activations (default bfloat16); sets memory and bytes over the WAN."""
+    heads: Annotated[Whole, Field(ge=1, le=2**20)] | None = None
+    """Attention heads (default: hiddenSize / 128)."""
+    key_value_heads: Annotated[Whole, Field(ge=1, le=2**20)] | None = None
+    """Heads of keys and values, fewer than heads in grouped-query attention (default: heads)."""
+    attention: Literal["Fused", "Unfused"] = "Fused"
+    """Fused (the default): a kernel that keeps no scores and skips what causality masks
+    (FlashAttention). Unfused: products and softmax over all scores."""
+    feed_forward: Annotated[Whole, Field(ge=1, le=2**20)] | None = None
+    """Width of the feed-forward part (default: 4 times hiddenSize, without a gate)."""
+    gated: Flag | None = None
+    """Whether feed-forward parts have a gate, three matrices in place of two (default: true where
+    feedForward or experts are given)."""
+    experts: TrainingExperts | None = None
+    """A mixture of experts in place of the feed-forward part."""
+    tied_embeddings: Flag = False
+    """Whether embedding and output are one table (default false). In a pipeline both ends hold it
+    and exchange its gradients once an iteration."""
+    gradient_bytes: Literal[1, 2, 4] | None = None
+    """Bytes of a gradient, kept and all-reduced (default: those of parameterDtype)."""
+    optimizer_bytes: Annotated[Whole, Field(ge=0, le=64)] | None = None
+    """Bytes of optimizer state for each weight, a main copy among them (default: 12, and 8 with
+    parameterDtype float32)."""
+
+    @model_validator(mode="after")
+    def _holds_its_rules(self) -> Self:
+        if self.experts is not None and self.feed_forward is not None:
+            raise ValueError("give feedForward of a dense model, or experts")
+        groups = self.key_value_heads
+        if groups is not None and (self.heads is None or self.heads % groups):
+            raise ValueError(_GROUPS)
+        return self
 
 
 class ProfileRef(SpecModel):
@@ -84,6 +157,16 @@ class ProfileRef(SpecModel):
     key: str = Field(default="profile.json", min_length=1, max_length=253)
     """Key that holds the profile as JSON (default profile.json): geotrain's own form, or Sailor's
     as published, which needs spec.model for sizes."""
+
+
+class CalibrationRef(SpecModel):
+    """A ConfigMap in the job's namespace with a calibration."""
+
+    name: ObjectName
+    """Name of the ConfigMap, in the job's namespace."""
+    key: str = Field(default="calibration.json", min_length=1, max_length=253)
+    """Key that holds the calibration as JSON, as geotrain calibrate writes it (default
+    calibration.json)."""
 
 
 class Parallelism(SpecModel):
@@ -97,6 +180,14 @@ class Parallelism(SpecModel):
     tensor: Annotated[Whole, Field(ge=1, le=64)] = 1
     """GPUs of one pod, which share every layer (default 1). Must equal the GPU limit of the
     template's first container, the only one that may ask for GPUs."""
+    sequence_parallel: Flag = False
+    """Whether the GPUs of a pod also split the sequence where they do not split the layer: norms
+    and dropouts are divided too, and a recomputed layer keeps less (default false)."""
+    layers_per_stage: tuple[Annotated[Whole, Field(ge=1, le=10_000)], ...] = Field(
+        default=(), max_length=1024
+    )
+    """Consecutive layers of each stage, first to last. Empty (the default): as makes the slowest
+    stage fastest, which takes the output over the vocabulary into account."""
 
 
 class Batch(SpecModel):
@@ -214,6 +305,14 @@ class TrainingNetwork(SpecModel):
     borrowed_paths: Flag = False
     """In its turn a flow also uses the paths of its data centre's other stages (default false).
     Set it where what limits a path is a cap on each pair of pods."""
+    boundaries: Literal["Scattered", "Replicated"] = "Scattered"
+    """What the GPUs of a pod send to the next stage. Scattered (the default): each its part of a
+    micro-batch's activations, as Megatron-LM does. Replicated: each all of them, as DeepSpeed
+    does, which is parallelism.tensor times as much."""
+    sends: Literal["Overlapped", "Blocking"] = "Overlapped"
+    """Whether a GPU computes while it sends to a stage of its own data centre. Overlapped (the
+    default): as PyTorch's schedules do. Blocking: it waits, as in Megatron-LM's 1F1B and
+    DeepSpeed."""
     enforcement: Literal["Sidecar", "None"] = "Sidecar"
     """Sidecar (the default): connections, turns and windows are carried out by a sidecar in each
     pod. None: the trainer's own library opens the connections; no windows."""
@@ -246,6 +345,19 @@ class GeoTrainingJobSpec(SpecModel):
                 "!has(self.model) || self.parallelism.pipeline <= self.model.layers",
                 "parallelism.pipeline must not exceed model.layers: every stage needs a layer",
             ),
+            rule(
+                "!has(self.parallelism.layersPerStage)"
+                " || self.parallelism.layersPerStage.size() == 0"
+                " || (self.parallelism.layersPerStage.size() == self.parallelism.pipeline"
+                " && (!has(self.model) ||"
+                " self.parallelism.layersPerStage.sum() == self.model.layers))",
+                _SPLIT,
+            ),
+            rule(
+                "!has(self.model) || !has(self.model.experts) ||"
+                " self.model.experts.count % self.parallelism.tensor == 0",
+                _EXPERTS,
+            ),
             *GPU_RULES,
             rule(
                 "self.placement.policy != 'Fixed' || !has(self.placement.stages) ||"
@@ -272,6 +384,9 @@ class GeoTrainingJobSpec(SpecModel):
     the profile holds only times."""
     profile_ref: ProfileRef | None = None
     """Measured layer times, which win over an estimate from model."""
+    calibration_ref: CalibrationRef | None = None
+    """What training reaches of an accelerator, as geotrain calibrate found it; estimates on that
+    accelerator count with it (default: the calibrations that come with geotrain)."""
     parallelism: Parallelism
     """How the model is cut into ranks."""
     batch: Batch

@@ -4,6 +4,7 @@ For n ranks and S bytes on each, over links of rate r(message) and latency l::
 
     one pass of a ring     (n-1)/n x S / r + (n-1) l      a reduce-scatter or an all-gather
     ring all-reduce        both   (Patarasuk and Yuan, doi:10.1016/j.jpdc.2008.09.002)
+    all-to-all             (n-1)/n x S / r + l
 
 ``r`` is taken at S, the size that the published tables of collectives are listed by. The planner's
 all-reduce inside a data centre and the rings of ``explore`` are the same pass.
@@ -35,6 +36,18 @@ def tensor_exchange(size: float, tensor: int, node: int, near: Tier, far: Tier) 
     if tensor <= node:
         return all_reduce(size, tensor, near)
     return all_reduce(size, node, near) + all_reduce(size, -(-tensor // node), far)
+
+
+def all_to_all(size: float, ranks: int, node: int, near: Tier, far: Tier) -> Seconds:
+    """Each of ``ranks`` sends ``size`` bytes, spread evenly over all; tiers work side by side."""
+    if ranks < 2 or size <= 0:
+        return 0.0
+    apart = (1 - 1 / ranks) * size * 8 / near.rate(size)
+    if ranks <= node:
+        return apart + near.latency
+    shared = busiest(far, node)
+    leaving = (1 - node / ranks) * size * 8 / shared.rate(size)
+    return max(apart + near.latency, leaving + shared.latency)
 
 
 def data_all_reduce(

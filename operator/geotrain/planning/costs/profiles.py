@@ -15,7 +15,6 @@ Neither knows what a layer keeps: sizes follow from the model's shape (``layers.
 InputError with the place and what would be right.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -23,14 +22,16 @@ from typing import Any, Final
 from geotrain.errors import InputError
 from geotrain.model.workload import LayerCosts, Profile
 from geotrain.planning.costs import layers
-from geotrain.planning.costs.accelerators import ACCELERATORS, Accelerator
-from geotrain.planning.costs.layers import Training
+from geotrain.planning.costs.accelerators import ACCELERATORS, known
+from geotrain.planning.costs.calibrations import Calibration, Device
+from geotrain.planning.costs.layers import Split, Training
 from geotrain.planning.costs.shapes import Shape
 from geotrain.units import Seconds
 
-Reader = Callable[[Any, Shape, Training], Profile]
-"""Takes the content of a file, and the model and how it is trained."""
+Reader = Callable[[Any, Shape, Training, Split], Profile]
+"""Takes the content of a file, and the model, how it is trained and how it is divided."""
 
+_H200_SHARES: Final = Calibration(matrix_share=0.71, memory_share=0.95)
 _MOST: Final = 1e18  # of bytes; more than any time
 
 
@@ -45,12 +46,13 @@ def reader(content: Mapping[str, Any]) -> Reader | None:
     return h200 if is_timed else None
 
 
-def sailor(content: Any, shape: Shape, training: Training) -> Profile:
+def sailor(content: Any, shape: Shape, training: Training, split: Split) -> Profile:
     """The micro-batch and tensor degree of a job, of Sailor's profile."""
     batches = _entry(content, shape.micro_batch, "micro-batch")
     place = f"micro-batch {shape.micro_batch}"
-    rows = _entry(batches, training.tensor, f"{place}: tensor degree")
-    place = f"{place}, tensor degree {training.tensor}"
+    tensor = split.sharing.tensor
+    rows = _entry(batches, tensor, f"{place}: tensor degree")
+    place = f"{place}, tensor degree {tensor}"
     if not isinstance(rows, Mapping) or not rows:
         raise InputError(
             f"{place}: give {{layer: [forward, backward, update]}}, not {_short(rows)}"
@@ -65,7 +67,7 @@ def sailor(content: Any, shape: Shape, training: Training) -> Profile:
             f" {shape.layers + 2} with embedding and output, or one more with a norm between"
         )
     first, *times = [_sailor_times(rows[str(n)], f"{place}, layer {n}") for n in range(count)]
-    sized = layers.sizes(shape, training)
+    sized = layers.sizes(shape, training, split)
     found = [layers.added(size, time) for size, time in zip(sized.layers, times, strict=False)]
     found[0] = layers.with_end(found[0], first)
     for end in times[shape.layers :]:
@@ -80,13 +82,13 @@ def _sailor_times(row: Any, place: str) -> LayerCosts:
     return LayerCosts(forward, backward / 2, backward / 2, step=update)
 
 
-def h200(content: Any, shape: Shape, training: Training) -> Profile:
+def h200(content: Any, shape: Shape, training: Training, split: Split) -> Profile:
     """A model of equal blocks, of this project's H200 file."""
     blocks = content.get("layers") if isinstance(content, Mapping) else None
     if not isinstance(blocks, list) or not all(isinstance(block, Mapping) for block in blocks):
         raise InputError('the profile is no object with a list "layers" of measured blocks')
-    if training.tensor != 1:
-        raise InputError(f"blocks are measured with tensor degree 1, not {training.tensor}")
+    if split.sharing.tensor != 1:
+        raise InputError(f"blocks are measured with tensor degree 1, not {split.sharing.tensor}")
     wanted = {"hidden": shape.hidden, "seq": shape.sequence, "batch": shape.micro_batch}
     place = "block {hidden} x {seq}, batch {batch}".format_map(wanted)
     found = [b for b in blocks if all(b.get(key) == value for key, value in wanted.items())]
@@ -104,19 +106,22 @@ def h200(content: Any, shape: Shape, training: Training) -> Profile:
         raise InputError(f"{place}: backward_input_ms is more than backward_ms, which contains it")
     boundary = round(_time(block.get("boundary_bytes"), f"{place}, boundary_bytes"))
     times = LayerCosts(forward, inputs, backward - inputs)
-    made = layers.of_blocks(times, shape, _device(content.get("device")), training)
+    made = layers.of_blocks(times, shape, _device(content.get("device")), training, split)
     return replace(made, boundary=boundary)
 
 
-def _device(text: Any) -> Accelerator:
-    """The accelerator that a device's name holds, like ``NVIDIA H200``."""
-    for word in re.split(r"[^A-Za-z0-9]+", str(text)):
-        if word in ACCELERATORS:
-            return ACCELERATORS[word]
-    raise InputError(
-        f"the device {_short(text)} is not known, and output and optimizer's step are estimated on"
-        f" it; known: {', '.join(ACCELERATORS)}"
-    )
+def _device(text: Any) -> Device:
+    """The accelerator that a device's name means, like ``NVIDIA H200``.
+
+    Output and optimizer's step reach the shares of the data sheet that the blocks were found to.
+    """
+    one = known(str(text))
+    if one is None:
+        raise InputError(
+            f"the device {_short(text)} is not known, and output and optimizer's step are estimated"
+            f" on it; known: {', '.join(ACCELERATORS)}"
+        )
+    return Device(one, _H200_SHARES)
 
 
 def _entry(content: Any, key: int, what: str) -> Any:

@@ -20,8 +20,9 @@ from math import gcd, isqrt, prod
 from operator import mul
 from typing import Final, Literal, get_args
 
+from geotrain.planning.costs.memory import Recompute
+from geotrain.planning.costs.shapes import Shape
 from geotrain.planning.explore.network import Network, Spread
-from geotrain.planning.explore.shapes import Recompute, Shape
 
 Axis = Literal["tensor", "context", "data", "pipeline"]
 AXES: Final[tuple[Axis, ...]] = ("tensor", "context", "data", "pipeline")
@@ -98,7 +99,7 @@ class Layout:
     schedule: Schedule = "OneFOneB"
     chunks: int = 1
     micro_batch: int = 1
-    recompute: Recompute = "none"
+    recompute: Recompute = Recompute.NOTHING
     transport: str = ""
 
     @property

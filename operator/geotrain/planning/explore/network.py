@@ -18,14 +18,18 @@ every device of the machine in a sibling group that does the same at the same ti
   the m stages in a unit one sends over its border: ``min(port, m x rate)``.
 
 A ring passes S bytes (all-gather or reduce-scatter) at its slowest edge's rate, as in
-``costs.collectives``, and every rate counts with the transport's efficiency on that tier.
+``costs.collectives``, and every rate counts with the transport's efficiency on that tier. Where
+``inner`` says what the innermost tier is made of, groups inside it exchange as ``costs`` has it,
+whatever the tier's rate.
 """
 
 from dataclasses import dataclass
 from math import fsum, inf, prod
 from typing import Literal
 
-from geotrain.planning.costs.collectives import ring_pass
+from geotrain.planning.costs import collectives
+from geotrain.planning.costs.calibrations import Node
+from geotrain.planning.costs.collectives import ring_pass, tensor_exchange
 from geotrain.units import BitsPerSecond, Seconds
 
 Rings = Literal["aware", "oblivious"]
@@ -36,13 +40,18 @@ Spread = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One level of the machine; ``port`` of None: a device never gets more than its share."""
+    """One level of the machine; ``port`` of None: a device never gets more than its share.
+
+    ``shared``: the devices of a tensor group share a port, as the GPUs of a pod do, and their
+    messages to the next stage go side by side with what they compute.
+    """
 
     name: str
     units: int
     rate: BitsPerSecond
     latency: Seconds
     port: BitsPerSecond | None = None
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if self.units < 1:
@@ -85,6 +94,7 @@ class Network:
     tiers: tuple[Tier, ...]
     transports: tuple[Transport, ...]
     rings: Rings = "aware"
+    inner: Node | None = None
 
     def __post_init__(self) -> None:
         if not self.tiers or not self.transports:
@@ -104,20 +114,32 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A ring of ``size`` members: what its slowest edge carries, and one pass's latency."""
+    """A ring of ``size`` members: what its slowest edge carries, and one pass's latency.
+
+    With a rate of 0 it exists only over ``inner``, where its members are neighbours in a node.
+    """
 
     size: int
     rate: BitsPerSecond
     latency: Seconds
+    inner: Node | None = None
 
     def seconds(self, size: float) -> Seconds:
         """One pass, an all-gather or a reduce-scatter of ``size`` bytes in all."""
-        return ring_pass(size, self.size, self.rate, self.latency)
+        if self.size < 2:
+            return 0.0
+        slowest = ring_pass(size, self.size, self.rate, self.latency) if self.rate else inf
+        if self.inner is None:
+            return slowest
+        node = self.inner
+        return min(slowest, tensor_exchange(size, self.size, node.gpus, node.near, node.far) / 2)
 
 
 def ring(network: Network, transport: Transport, spread: Spread) -> Ring:
     """The ring through a group."""
     size, below = spread[-1], 1
+    if network.inner is not None and spread[0] == size > 1:
+        return Ring(size, 0.0, 0.0, network.inner)
     rate, latency = inf, 0.0
     aware = network.rings == "aware"
     for tier, inside, efficiency in zip(network.tiers, spread, transport.efficiency, strict=True):
@@ -136,19 +158,30 @@ def ring(network: Network, transport: Transport, spread: Spread) -> Ring:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An all-to-all: seconds for each byte that a device sends, and its latency."""
+    """An all-to-all: seconds for each byte that a device sends, and its latency.
+
+    ``within`` is the size of a group that is inside ``inner``, or might be.
+    """
 
     per_byte: Seconds
     latency: Seconds
+    inner: Node | None = None
+    within: int = 1
 
     def seconds(self, size: float) -> Seconds:
         """What it takes when each device sends ``size`` bytes, spread evenly over the group."""
-        return size * self.per_byte + self.latency
+        if self.inner is None:
+            return size * self.per_byte + self.latency
+        node = self.inner
+        near = collectives.all_to_all(size, self.within, node.gpus, node.near, node.far)
+        return near if self.per_byte == inf else min(near, size * self.per_byte + self.latency)
 
 
 def all_to_all(network: Network, transport: Transport, spread: Spread) -> Exchange:
     """The exchange inside a group; its tiers work side by side."""
     size, below = spread[-1], 1
+    if network.inner is not None and spread[0] == size > 1:
+        return Exchange(inf, 0.0, network.inner, size)
     per_byte, latency = 0.0, 0.0
     for tier, inside, efficiency in zip(network.tiers, spread, transport.efficiency, strict=True):
         if inside > below:
@@ -164,6 +197,7 @@ class Border:
 
     rate: BitsPerSecond
     latency: Seconds
+    is_wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +212,8 @@ class Way:
     latency: Seconds
 
 
-def way(network: Network, transport: Transport, spread: Spread) -> Way:
-    """The boundaries of a pipeline.
+def way(network: Network, transport: Transport, spread: Spread, tensor: int = 1) -> Way:
+    """The boundaries of a pipeline of stages of ``tensor`` devices.
 
     Stages i and i+1 part at the outermost tier of which the units below hold a number of stages
     that divides i+1; the message passes the tiers inside as well, whose rates are not lower.
@@ -187,8 +221,9 @@ def way(network: Network, transport: Transport, spread: Spread) -> Way:
     by_tier, below = [], 1
     for tier, inside, efficiency in zip(network.tiers, spread, transport.efficiency, strict=True):
         if inside > below:
-            rate = efficiency * min(tier.most, below * tier.rate)
-            by_tier.append((below, Border(rate, tier.latency)))
+            port = tier.most / (tensor if tier.shared else 1)
+            rate = efficiency * min(port, below * tier.rate)
+            by_tier.append((below, Border(rate, tier.latency, tier.shared)))
             below = inside
     found = []
     for after in range(1, spread[-1] + 1):
@@ -211,10 +246,15 @@ def best_ring(network: Network, transports: tuple[Transport, ...], size: int) ->
     devices, rate = 1, 0.0
     for level, tier in enumerate(network.tiers):
         devices *= tier.units
-        if devices >= size:
+        if devices >= size and not (level == 0 and network.inner):
             best = max(transport.efficiency[level] for transport in transports)
             rate = max(rate, best * tier.most)
-    return Ring(size, rate, 0.0)
+    return Ring(size, rate, 0.0, _inner(network, size))
+
+
+def _inner(network: Network, size: int) -> Node | None:
+    """The innermost tier, where a group of that size may be inside it."""
+    return network.inner if 1 < size <= network.tiers[0].units else None
 
 
 def best_all_to_all(network: Network, transports: tuple[Transport, ...], size: int) -> Exchange:
@@ -224,8 +264,8 @@ def best_all_to_all(network: Network, transports: tuple[Transport, ...], size: i
     devices, per_byte = 1, inf
     for level, tier in enumerate(network.tiers):
         below, devices = devices, devices * tier.units
-        if devices >= size:
+        if devices >= size and not (level == 0 and network.inner):
             best = max(transport.efficiency[level] for transport in transports)
             leaving = 1 - min(below / size, 0.5)
             per_byte = min(per_byte, leaving * 8 / (tier.rate * best))
-    return Exchange(per_byte, 0.0)
+    return Exchange(per_byte, 0.0, _inner(network, size), size)

@@ -2,24 +2,24 @@
 
 The largest data centres come first, as in ATLAS: so many devices are spread evenly over the first
 one, the first two, and so on, wherever each then has room and every two of them are linked. Tiers
-are the node (the GPUs of one pod), the data centre (the slowest LAN of any, shared by the GPUs of a
-pod) and the wide area: of the slowest link between any two, each device has its part of the
-capacity, and alone what a pod pair can reach with its best messages. Connections are taken to be
-enough to fill a link (docs/wide-area.md).
+are the pod (its GPUs exchange as a plan's tensor group does), the data centre (the slowest LAN of
+any, shared by the GPUs of a pod) and the wide area: of the slowest link between any two, each
+device has its part of the capacity, and a pod what a pod pair reaches with its best messages and
+with the connections that a plan would give it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Final
 
 from geotrain.model.topology import DataCenter, Topology, WanLink
-from geotrain.planning.explore.network import Network, Rings, Tier, Transport
-from geotrain.units import BitsPerSecond, Seconds
+from geotrain.planning.costs.calibrations import Node
+from geotrain.planning.costs.connections import MOST_CONNECTIONS, connections
+from geotrain.planning.explore.network import Network, Tier, Transport
+from geotrain.units import BitsPerSecond, Seconds, window_rate
 
-NODE_RATE: BitsPerSecond = 3.6e12
-"""What a GPU reaches inside a node: 450 GB/s, as of NVLink's fourth generation."""
-
-_NODE_LATENCY: Seconds = 2e-6
+_POD_LATENCY: Final[Seconds] = 2e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,26 @@ class Region:
     network: Network
 
 
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """So many GPUs each, and what they exchange over; connections as a job asks for them."""
+
+    gpus: int
+    node: Node
+    connections: int | None = None
+    most_connections: int = MOST_CONNECTIONS
+
+
 def regions(
     topology: Topology,
     devices: int,
-    node: int,
+    pods: Callable[[Sequence[str]], Pods],
     allowed: Sequence[str] = (),
-    rings: Rings = "aware",
 ) -> Iterator[Region]:
-    """Every way to spread ``devices``, ``node`` to a pod; ``allowed`` of (): any data centre."""
+    """Every way to spread ``devices`` in the ``pods`` of some data centres.
+
+    ``allowed`` of (): any data centre.
+    """
     usable = [each for each in topology.data_centers if not allowed or each.name in allowed]
     usable.sort(key=lambda each: (-each.gpus, each.name))
     for count in range(1, len(usable) + 1):
@@ -46,25 +58,42 @@ def regions(
         each, rest = divmod(devices, count)
         links = [topology.link(a, b) for a, b in permutations(names, 2)]
         found = [link for link in links if link is not None]
-        if rest or each % node or each > usable[count - 1].gpus or len(found) < len(links):
+        inside = pods(names)
+        if rest or each % inside.gpus or each > usable[count - 1].gpus or len(found) < len(links):
             continue
-        yield Region(names, _network(chosen, each, node, found, rings))
+        yield Region(names, _network(chosen, each, inside, found))
 
 
 def _network(
-    centers: Sequence[DataCenter], each: int, node: int, links: list[WanLink], rings: Rings
+    centers: Sequence[DataCenter], each: int, pods: Pods, links: Sequence[WanLink]
 ) -> Network:
-    slowest = min(center.lan.rate for center in centers)
+    gpus = pods.gpus
+    slowest = min(center.lan.pod_rate(gpus) for center in centers)
+    own = [center.lan.gpu_rate for center in centers if center.lan.gpu_rate is not None]
     latency = max(center.lan.latency for center in centers)
+    near = pods.node.near.rate(_LARGE)
     tiers = [
-        Tier("node", node, NODE_RATE, _NODE_LATENCY),
-        Tier("data-centre", each // node, slowest / node, latency, slowest),
+        Tier("node", gpus, near, _POD_LATENCY),
+        Tier("data-centre", each // gpus, slowest / gpus, latency, min([slowest, *own])),
     ]
     efficiency = [1.0, 1.0]
     if links:
         rate = min(link.capacity * link.reservable for link in links) / each
-        port = min(link.pod_rate for link in links)
+        port = min(_pod_rate(link, pods) for link in links)
         latency = max(link.round_trip for link in links) / 2
-        tiers.append(Tier("wide-area", len(centers), min(rate, port), latency, port))
+        tiers.append(Tier("wide-area", len(centers), min(rate, port), latency, port, shared=True))
         efficiency.append(min(link.efficiency for link in links))
-    return Network(tuple(tiers), (Transport("tcp", tuple(efficiency)),), rings)
+    transport = Transport("tcp", tuple(efficiency))
+    return Network(tuple(tiers), (transport,), "aware", pods.node)
+
+
+def _pod_rate(link: WanLink, pods: Pods) -> BitsPerSecond:
+    """What a pod pair reaches with the connections that it gets; windows count payload."""
+    if link.window is None:
+        return link.pod_rate
+    count = connections(link, pods.connections, pods.most_connections)
+    return min(link.pod_rate, count * window_rate(link.window, link.round_trip) / link.efficiency)
+
+
+_LARGE: Final = 2.0**30
+"""Bytes of a message that has the link's whole rate."""

@@ -20,6 +20,8 @@ from math import inf
 from typing import TypeVar
 
 from geotrain.errors import InputError
+from geotrain.planning.costs.memory import Recompute
+from geotrain.planning.costs.shapes import Shape
 from geotrain.planning.explore import bound
 from geotrain.planning.explore.layouts import (
     DEGREES,
@@ -33,14 +35,15 @@ from geotrain.planning.explore.layouts import (
     factors,
     placements,
 )
-from geotrain.planning.explore.shapes import RECOMPUTES, Recompute, Shape
 from geotrain.planning.explore.steps import (
     Book,
     Layers,
     Problem,
     Wires,
     costs,
-    layer_times,
+    counts,
+    given_split,
+    layers_of,
     memory,
     micro_batches,
     step,
@@ -54,6 +57,7 @@ from geotrain.units import Seconds
 
 MICRO_BATCHES = (1, 2, 4, 8)
 CHUNKS = (2, 4, 8)
+RECOMPUTES = (Recompute.NOTHING, Recompute.FEED_FORWARD, Recompute.ALL)
 MOST_ACTIONS = 200_000
 """Interleaved layouts of more are left out: each would be replayed for seconds."""
 MOST_MICRO_BATCHES = 1_000_000
@@ -298,7 +302,9 @@ class Explorer:
         return best
 
     def _found(self, layout: Layout, table: Factors) -> Found:
-        return Found(layout, self._replay(layout, table), memory(self.problem, layout))
+        layers = self._known(layout, (layout.transport, table))
+        needed = memory(self.problem, layout, counts(self.problem, layout, layers))
+        return Found(layout, self._replay(layout, table), needed)
 
     def _all_degrees(self, space: Space, below: Seconds) -> Iterator[tuple[Seconds, _Part]]:
         """Degrees whose bound is below that."""
@@ -342,31 +348,44 @@ class Explorer:
         bounds = self._placed_bounds.setdefault(layout, {})
         for place in product(space.transports, tables):
             if place not in bounds:
-                bounds[place] = self._placed_bound(layout, place)
+                bounds[place] = self._fitting(layout, place)
             if bounds[place] < below:
                 name, table = place
                 found = replace(layout, transport=name, placement=tables[table])
                 yield bounds[place], _Part(found, True, table)
-
-    def _placed_bound(self, layout: Layout, place: _Place) -> Seconds:
-        return self._bound(layout, place, self._wires(layout.degrees, place))
 
     def _least(self, layout: Layout) -> Seconds:
         """The bound of a layout wherever it is placed; infinite where it cannot run or fit.
 
         That its degrees come out even is known.
         """
-        wrong = next(chain(_bad_batch(self.problem, layout), _bad_chunks(layout)), None)
-        if wrong is None and memory(self.problem, layout) <= self.problem.device.memory:
-            return self._bound(layout, None, self._best(layout.degrees))
-        return inf
+        if next(chain(_bad_batch(self.problem, layout), _bad_chunks(layout)), None) is not None:
+            return inf
+        problem, stages = self.problem, layout.degrees.pipeline * layout.chunks
+        fewest = (problem.shape.layers // stages,) * stages
+        if given_split(problem, layout):
+            fewest = problem.stages
+        if memory(problem, layout, fewest) > problem.device.memory:
+            return inf
+        known, wires = self._known(layout, None), self._best(layout.degrees)
+        return bound.of_layout(problem, layout, micro_batches(problem, layout), known, wires)
 
-    def _bound(self, layout: Layout, place: _Place | None, wires: Wires) -> Seconds:
-        """The bound of a layout; a layer takes the same in all its schedules."""
+    def _fitting(self, layout: Layout, place: _Place) -> Seconds:
+        """The bound of a placed layout; infinite where its stages do not fit."""
+        known, wires = self._known(layout, place), self._wires(layout.degrees, place)
+        layers = counts(self.problem, layout, known)
+        if memory(self.problem, layout, layers) > self.problem.device.memory:
+            return inf
+        return bound.of_step(step(self.problem, layout, wires, known))
+
+    def _known(self, layout: Layout, place: _Place | None) -> Layers:
+        """A layer, which takes the same in all schedules of a layout."""
         layers = self._layers.setdefault((layout.degrees, layout.micro_batch, layout.recompute), {})
         if place not in layers:
-            layers[place] = Layers(layer_times(self.problem, layout, wires))
-        return bound.of_step(step(self.problem, layout, wires, layers[place]))
+            degrees = layout.degrees
+            wires = self._best(degrees) if place is None else self._wires(degrees, place)
+            layers[place] = layers_of(self.problem, layout, wires)
+        return layers[place]
 
     def _best(self, each: Degrees) -> Wires:
         if each not in self._best_wires:

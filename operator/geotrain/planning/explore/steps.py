@@ -1,37 +1,31 @@
 """What a layout costs: every action of a device, every message, the iteration's end, and memory.
 
-One micro-batch of b samples and one layer, on one device (T tensor, C context, tokens = b s / T C;
-passes are ring passes as in ``network``)::
+Layers, output, sizes and the optimizer's step are those of ``costs.layers``, which plans count with
+as well; here are the groups of a layout that they exchange over, and what only a layout of all axes
+has. The exchanges of different kinds that run at the same time are not slowed by each other.
 
-    compute    forward: matrices + attention; input gradient: matrices + 2 attention; weight
-               gradient: matrices; operations / (device x transport's compute)
-    tensor     4 passes over the tensor group of b s/C h values, forward and backward each, with
-               sequence parallelism (arXiv 2205.05198); 2 where the feed-forward part is experts
-    context    keys and values once around the context ring, twice in the backward (Ring
-               Attention, arXiv 2310.01889), behind attention
-    expert     two all-to-alls of tokens x per_token h values over the tensor groups of ``expert``
-               replicas, forward and backward each (GShard, arXiv 2006.16668)
-    shard      the layer's weights gathered in forward and in backward, its gradients
-               reduce-scattered in each backward, behind compute (FSDP)
-    recompute  ``full`` runs the forward again in the input gradient, exchanges included
+After the last micro-batch a device all-reduces its gradients over all that hold the same weights,
+or with optimizer state that is sharded reduce-scatters them, steps its share and all-gathers the
+weights (ZeRO-1, arXiv 1910.02054): behind the last micro-batch's backward and the next one's first
+forward, as far as the overlap goes, but for one layer each.
 
-An exchange that runs behind compute costs what exceeds ``overlap`` x that compute. Exchanges of
-different kinds that run at the same time are not slowed by each other.
-
-After the last micro-batch a device reduce-scatters its gradients over all that hold the same
-weights, steps its share of the optimizer state (ZeRO-1, arXiv 1910.02054) and all-gathers the
-weights: behind the last micro-batch's backward and the next one's first forward, but for one
-layer each.
-
-A hop carries b s/C h / T values a device. Memory: weights, gradients, optimizer state over the
-replicas, gathered weights of two layers where sharded, and what micro-batches in flight keep.
+A hop carries b s/C h / T values a device. Memory: weights, gradients, optimizer state, gathered
+weights of two layers where sharded, and what micro-batches in flight keep.
 """
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from math import inf
+from typing import Final
 
+from geotrain.model.workload import LayerCosts
+from geotrain.planning.costs import layers as costing
+from geotrain.planning.costs import memory as sizing
+from geotrain.planning.costs.calibrations import Device
 from geotrain.planning.costs.collectives import exposed
+from geotrain.planning.costs.layers import Exchanges, Overlap, Split, Training
+from geotrain.planning.costs.memory import Recompute, Sharing, StateBytes
+from geotrain.planning.costs.shapes import Shape
 from geotrain.planning.explore.layouts import (
     Degrees,
     Factors,
@@ -55,53 +49,55 @@ from geotrain.planning.explore.network import (
     ring,
     way,
 )
-from geotrain.planning.explore.shapes import Recompute, Shape
-from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
+from geotrain.planning.schedule import balance
+from geotrain.planning.schedule.costs import Costs, Hop, StageCosts, blocked
 from geotrain.planning.schedule.layouts import interleaved
 from geotrain.units import Bytes, Seconds
 
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """An accelerator: operations a second that large matrix products reach, and its memory."""
-
-    operations: float
-    memory: Bytes
-
-    def __post_init__(self) -> None:
-        if not 0 < self.operations < inf or self.memory < 1:
-            raise ValueError("an accelerator needs a finite speed and a memory above 0")
+EXPLORED: Final = Training(
+    sequence_parallel=True,
+    state=StateBytes(gradient=4.0, sharded=1),
+    lean=True,
+    overlap=Overlap(),
+)
+"""How an exploration trains where it says nothing: as large models are trained today."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Share of the compute beside an exchange that can hide it."""
-
-    tensor: float = 0.0
-    context: float = 1.0
-    expert: float = 0.0
-    data: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("tensor", "context", "expert", "data"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"overlap {name} is {getattr(self, name)}; give a share of 0 to 1")
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
-    """What is to be trained, and on what. ``batch`` counts samples an iteration."""
+    """What is to be trained, and on what. ``batch`` counts samples an iteration.
+
+    ``training`` holds for all layouts, but for what they recompute. ``stages`` counts the layers of
+    each stage where a pipeline has as many (empty: balanced by time).
+    """
 
     shape: Shape
     network: Network
     device: Device
     batch: int
-    overlap: Overlap = Overlap()
+    training: Training = EXPLORED
+    stages: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
         """Tokens of one iteration."""
         return self.batch * self.shape.sequence
+
+    @cached_property
+    def shapes(self) -> dict[int, Shape]:
+        """The shape by micro-batch, filled on the way."""
+        return {}
+
+    def shape_of(self, layout: Layout) -> Shape:
+        """The model with the layout's micro-batch."""
+        size = layout.micro_batch
+        if size not in self.shapes:
+            self.shapes[size] = replace(self.shape, micro_batch=size)
+        return self.shapes[size]
+
+    def training_of(self, layout: Layout) -> Training:
+        """How a layout trains it."""
+        return replace(self.training, recompute=layout.recompute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ class Book:
         self._network = network
         self._rings: dict[tuple[str, Spread], Ring] = {}
         self._exchanges: dict[tuple[str, Spread], Exchange] = {}
-        self._ways: dict[tuple[str, Spread], Way] = {}
+        self._ways: dict[tuple[str, Spread, int], Way] = {}
         self._best: dict[int, tuple[Ring, Exchange]] = {}
 
     def placed(self, degrees: Degrees, table: Factors, transport: Transport) -> Wires:
@@ -148,7 +144,7 @@ class Book:
             replicas=ringed(without(all_replicas, shard)),
             expert_replicas=ringed(without(all_replicas, expert)),
             expert=self._exchange(transport, spread(times(tensor, expert))),
-            way=self._way(transport, spread(pipeline)),
+            way=self._way(transport, spread(pipeline), degrees.tensor),
             compute=transport.compute,
         )
 
@@ -182,10 +178,10 @@ class Book:
             self._exchanges[key] = all_to_all(self._network, transport, members)
         return self._exchanges[key]
 
-    def _way(self, transport: Transport, members: Spread) -> Way:
-        key = transport.name, members
+    def _way(self, transport: Transport, members: Spread, tensor: int) -> Way:
+        key = transport.name, members, tensor
         if key not in self._ways:
-            self._ways[key] = way(self._network, transport, members)
+            self._ways[key] = way(self._network, transport, members, tensor)
         return self._ways[key]
 
     def _unbeaten(self, size: int) -> tuple[Ring, Exchange]:
@@ -198,9 +194,38 @@ class Book:
         return self._best[size]
 
 
+def split_of(degrees: Degrees) -> Split:
+    """Among how many devices a layer is divided."""
+    return Split(
+        Sharing(
+            degrees.tensor,
+            degrees.context,
+            degrees.expert,
+            degrees.shard,
+            degrees.context * degrees.data,
+        ),
+        degrees.pipeline,
+    )
+
+
+def exchanges_over(wires: Wires) -> Exchanges:
+    """A layer's exchanges over the groups of a layout."""
+
+    def reduced(size: float) -> Seconds:
+        return 2 * wires.tensor.seconds(size)
+
+    return Exchanges(
+        reduced,
+        wires.context.seconds,
+        wires.expert.seconds,
+        wires.shard.seconds,
+        wires.compute,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """One layer and one micro-batch on one device, exchanges included."""
+    """One layer and one micro-batch on one device, exchanges and recompute included."""
 
     forward: Seconds
     input_gradient: Seconds
@@ -219,12 +244,15 @@ class LayerTimes:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """One layer, and what an iteration's end takes by a device's layers and ends, once known.
+    """One layer, the output over the vocabulary, and what an iteration's end takes, once known.
 
-    All schedules of some degrees, micro-batch and recompute have it in common.
+    ``once`` is the layer without what is recomputed in full, by which stages are balanced. All
+    schedules of some degrees, micro-batch and recompute have it in common.
     """
 
     times: LayerTimes
+    head: LayerTimes
+    once: LayerCosts
     ends: dict[tuple[int, int], Seconds] = field(default_factory=dict)
 
 
@@ -243,8 +271,8 @@ class Step:
     micro_batches: int
     message: float
     way: Way
-    first_end: Seconds
-    last_end: Seconds
+    ends: tuple[Seconds, ...]
+    """Of each device, beyond what compute hides."""
 
     def layers_of(self, device: int) -> int:
         """Layers of all stages of a device."""
@@ -263,79 +291,58 @@ def _held_layers(layers: tuple[int, ...], devices: int) -> tuple[int, ...]:
     return tuple(sum(layers[device::devices]) for device in range(devices))
 
 
-@lru_cache(maxsize=1000)
-def split(layers: int, stages: int) -> tuple[int, ...]:
-    """Layers of each stage, as even as can be; the first stages have one more."""
-    each, rest = divmod(layers, stages)
-    return (each + 1,) * rest + (each,) * (stages - rest)
+def layers_of(problem: Problem, layout: Layout, wires: Wires) -> Layers:
+    """One layer and one micro-batch, and the output."""
+    shape, training = problem.shape_of(layout), problem.training_of(layout)
+    split, exchanges = split_of(layout.degrees), exchanges_over(wires)
+    block = costing.block(shape, problem.device, training, split, exchanges)
+    once = block.times
+    again = once.forward if layout.recompute == Recompute.ALL else 0.0
+    output = costing.head(shape, problem.device, split, exchanges).total
+    return Layers(
+        LayerTimes(once.forward, once.input_gradient + again, once.weight_gradient),
+        LayerTimes(output, output, output),
+        once,
+    )
 
 
 def layer_times(problem: Problem, layout: Layout, wires: Wires) -> LayerTimes:
-    """One layer and one micro-batch, as in the table above."""
-    shape, cover, degrees = problem.shape, problem.overlap, layout.degrees
-    tokens = _tokens(problem, layout)
-    speed = problem.device.operations * wires.compute
-    matrices = tokens * shape.matrix_operations / speed
-    attention = tokens * shape.attention_operations / speed
-    value = shape.parameter_bytes
-    passes = 4 if shape.experts is None else 2
-    tensor = passes * wires.tensor.seconds(tokens * degrees.tensor * shape.hidden * value)
-    exchange = exposed(tensor, matrices, cover.tensor)
-    if shape.experts is not None:
-        routed = tokens * shape.experts.per_token * shape.hidden * value
-        both = 2 * wires.expert.seconds(routed)
-        exchange += exposed(both, tokens * shape.feed_forward_operations / speed, cover.expert)
-    keys = 2 * tokens * degrees.context * shape.key_value * value
-    forward = matrices + attention + exchange
-    forward += exposed(wires.context.seconds(keys), attention, cover.context)
-    gradient = matrices + 2 * attention + exchange
-    gradient += exposed(wires.context.seconds(2 * keys), 2 * attention, cover.context)
-    gradient += _again(shape, tokens, speed, layout.recompute, forward)
-    if degrees.shard > 1:
-        weights = shape.dense_weights / degrees.tensor
-        gather = wires.shard.seconds(weights * value)
-        scatter = wires.shard.seconds(weights * shape.gradient_bytes)
-        backward = gradient + matrices
-        forward += exposed(gather, forward, cover.data)
-        gradient += exposed(gather + scatter, backward, cover.data)
-    return LayerTimes(forward, gradient, matrices)
+    """One layer and one micro-batch."""
+    return layers_of(problem, layout, wires).times
 
 
-def _again(
-    shape: Shape, tokens: float, speed: float, recompute: Recompute, forward: Seconds
-) -> Seconds:
-    """What recompute adds to a layer's backward."""
-    if recompute == "full":
-        return forward
-    if recompute == "none":
-        return 0.0
-    return 2 / 3 * tokens * shape.feed_forward_operations / speed
+def counts(problem: Problem, layout: Layout, known: Layers) -> tuple[int, ...]:
+    """Layers of each stage: as given, or so that the slowest stage is fastest."""
+    if given_split(problem, layout):
+        return problem.stages
+    output = LayerCosts(*known.head.parts)
+    row = (known.once,) * (problem.shape.layers - 1) + (costing.added(known.once, output),)
+    return balance.balanced_layers(row, layout.degrees.pipeline * layout.chunks)
 
 
-def _tokens(problem: Problem, layout: Layout) -> float:
-    """Tokens of a micro-batch on one device."""
-    parts = layout.degrees.tensor * layout.degrees.context
-    return layout.micro_batch * problem.shape.sequence / parts
+def given_split(problem: Problem, layout: Layout) -> bool:
+    """Whether the layers of each stage are given for this layout's pipeline."""
+    return layout.chunks == 1 and len(problem.stages) == layout.degrees.pipeline
 
 
 def step(problem: Problem, layout: Layout, wires: Wires, known: Layers | None = None) -> Step:
     """The costs of a layout whose micro-batches come out even; ``known`` is filled on the way."""
-    shape, degrees = problem.shape, layout.degrees
-    known = known or Layers(layer_times(problem, layout, wires))
-    tokens = _tokens(problem, layout)
-    head = tokens * shape.head_operations / (problem.device.operations * wires.compute)
-    again = head if layout.recompute == "full" else 0.0
-    layers = split(shape.layers, degrees.pipeline * layout.chunks)
+    degrees = layout.degrees
+    known = known or layers_of(problem, layout, wires)
+    layers = counts(problem, layout, known)
+    sent = degrees.context * (1 if problem.training.replicated else degrees.tensor)
     return Step(
         layer=known.times,
-        head=LayerTimes(head, head + again, head),
+        head=known.head,
         layers=layers,
         devices=degrees.pipeline,
         micro_batches=micro_batches(problem, layout),
-        message=tokens * shape.hidden * shape.parameter_bytes,
+        message=problem.shape_of(layout).boundary / sent,
         way=wires.way,
-        first_end=device_end(problem, degrees, wires, known, layers, 0),
-        last_end=device_end(problem, degrees, wires, known, layers, degrees.pipeline - 1),
+        ends=tuple(
+            device_end(problem, degrees, wires, known, layers, device)
+            for device in range(degrees.pipeline)
+        ),
     )
 
 
@@ -348,7 +355,7 @@ def device_end(
     device: int,
 ) -> Seconds:
     """What a device's gradients and weights take beyond what compute hides."""
-    held = _held_layers(layers, degrees.pipeline)[device], _ends(degrees, device)
+    held = _held_layers(layers, degrees.pipeline)[device], tables(problem, degrees, device)
     if held not in known.ends:
         known.ends[held] = end(problem, degrees, wires, known.times, *held)
     return known.ends[held]
@@ -357,30 +364,53 @@ def device_end(
 def end(
     problem: Problem, degrees: Degrees, wires: Wires, layer: LayerTimes, count: int, ends: int
 ) -> Seconds:
-    """The same for ``count`` layers and ``ends`` embeddings of the vocabulary."""
-    shape = problem.shape
-    dense, experts = _held(shape, degrees, count, ends)
+    """Exchange and step of ``count`` layers, of which ``ends`` hold a table of the vocabulary."""
+    training, split = problem.training, split_of(degrees)
+    dense, experts = _weights(problem.shape, count, ends)
 
-    def passes(size: int) -> Seconds:
-        taken = wires.replicas.seconds(dense * size)
-        return taken + (wires.expert_replicas.seconds(experts * size) if experts else 0.0)
+    def passed(per_weight: float) -> Seconds:
+        state = replace(training, state=StateBytes(gradient=per_weight))
+        if degrees.expert == 1:
+            size = _gradients(problem.shape, state, split, count, ends)
+            return wires.replicas.seconds(size / degrees.shard)
+        shared = dense / (degrees.tensor * degrees.shard)
+        apart = experts / (degrees.tensor * degrees.expert)
+        return wires.replicas.seconds(shared * per_weight) + wires.expert_replicas.seconds(
+            apart * per_weight
+        )
 
-    beside = problem.overlap.data * (count - 1)
-    return exposed(passes(shape.gradient_bytes), layer.backward, beside) + exposed(
-        passes(shape.parameter_bytes), layer.forward, beside
+    beside = training.overlap.data * (count - 1)
+    kept = training.state
+    back = kept.weight if kept.sharded else kept.gradient
+    stepped = costing.step(dense + experts, problem.device, training, split)
+    return (
+        exposed(passed(kept.gradient), layer.backward, beside)
+        + exposed(passed(back), layer.forward, beside)
+        + stepped
+        + problem.device.calibration.fixed
     )
 
 
-def _ends(degrees: Degrees, device: int) -> int:
-    """How many ends of the pipeline a device is: each holds an embedding."""
-    return (device == 0) + (device == degrees.pipeline - 1)
+def _gradients(shape: Shape, training: Training, split: Split, count: int, ends: int) -> Bytes:
+    """As the layers of a plan's profile have them."""
+    inner = costing.gradients(shape.layer_weights, training, split)
+    outer = costing.gradients(shape.layer_weights + shape.embedding_weights, training, split)
+    return (count - ends) * inner + ends * outer
 
 
-def _held(shape: Shape, degrees: Degrees, count: int, ends: int) -> tuple[float, float]:
-    """Weights that a device of ``count`` layers keeps: those of experts apart."""
-    dense = count * shape.dense_weights + ends * shape.vocabulary * shape.hidden
-    experts = count * shape.expert_weights / (degrees.tensor * degrees.expert)
-    return dense / (degrees.tensor * degrees.shard), experts
+def tables(problem: Problem, degrees: Degrees, device: int) -> int:
+    """How many of a device's layers hold a table of the vocabulary, at the ends of the pipeline."""
+    held = (device == 0) + (device == degrees.pipeline - 1)
+    is_one = problem.shape.layers == 1 or (problem.shape.tied and degrees.pipeline == 1)
+    return min(held, 1) if is_one else held
+
+
+def _weights(shape: Shape, count: int, ends: int) -> tuple[int, int]:
+    """Weights of so many layers: those that every token uses, and those of the experts."""
+    return (
+        count * shape.dense_weights + ends * shape.embedding_weights,
+        count * shape.expert_weights,
+    )
 
 
 def in_flight(layout: Layout, micro_batches: int, device: int) -> int:
@@ -392,30 +422,40 @@ def in_flight(layout: Layout, micro_batches: int, device: int) -> int:
     return min(warm_up + 1, layout.chunks * micro_batches)
 
 
-def memory(problem: Problem, layout: Layout) -> float:
-    """Bytes that the fullest device needs: the first of the pipeline or the last."""
-    return max(_memory(problem, layout, device) for device in {0, layout.degrees.pipeline - 1})
-
-
-def _memory(problem: Problem, layout: Layout, device: int) -> float:
-    shape, degrees = problem.shape, layout.degrees
-    layers = split(shape.layers, degrees.pipeline * layout.chunks)
-    count = _held_layers(layers, degrees.pipeline)[device]
-    dense, experts = _held(shape, degrees, count, _ends(degrees, device))
-    replicas = degrees.context * degrees.data
-    state = shape.optimizer_bytes * (dense * degrees.shard + experts * degrees.expert) / replicas
-    held = in_flight(layout, micro_batches(problem, layout), device)
-    kept = held * layers[device] * shape.kept(layout.recompute) + shape.transient(layout.recompute)
-    if device == degrees.pipeline - 1:
-        kept += _LOGIT * shape.vocabulary
-    total = (dense + experts) * (shape.parameter_bytes + shape.gradient_bytes) + state
+def memory(problem: Problem, layout: Layout, layers: tuple[int, ...]) -> float:
+    """Bytes that the fullest device needs; ``layers`` counts those of each stage."""
+    degrees, split = layout.degrees, split_of(layout.degrees)
+    shape, training = problem.shape_of(layout), problem.training_of(layout)
+    inner, outer = (_state(shape, training, split, ends) for ends in (0, 1))
+    held, transient = _activations(shape, training, split)
+    output, last = costing.logits(shape, split), degrees.pipeline - 1
+    count = micro_batches(problem, layout)
+    fullest = 0.0
+    for device, stages in enumerate(_held_layers(layers, degrees.pipeline)):
+        ends = tables(problem, degrees, device)
+        weights = (stages - ends) * inner + ends * outer + (output if device == last else 0)
+        kept = in_flight(layout, count, device) * layers[device] * held
+        fullest = max(fullest, weights + kept + transient)
     if degrees.shard > 1:
-        total += _GATHERED * shape.parameter_bytes * shape.dense_weights / degrees.tensor
-    return total + _tokens(problem, layout) * kept
+        fullest += _GATHERED * training.state.weight * shape.dense_weights / degrees.tensor
+    return fullest
 
 
-_LOGIT = 4
-"""Bytes of a logit: the loss is computed in 32 bit."""
+def _activations(shape: Shape, training: Training, split: Split) -> tuple[Bytes, Bytes]:
+    """Of a layer: what each micro-batch in flight holds, and what running it again needs."""
+    whole = costing.activation(shape, replace(training, recompute=Recompute.NOTHING), split)
+    if training.recompute == Recompute.NOTHING:
+        return whole, 0
+    if training.recompute == Recompute.ALL:
+        return costing.kept(shape, training, split), whole
+    return costing.activation(shape, training, split), whole
+
+
+def _state(shape: Shape, training: Training, split: Split, ends: int) -> Bytes:
+    """Of one layer, with so many tables of the vocabulary."""
+    dense, experts = _weights(shape, 1, ends)
+    return sum(sizing.state(dense, experts, training.state, split.sharing))
+
 
 _GATHERED = 2
 """Layers whose weights are whole at a time where they are sharded: this one and the next."""
@@ -423,27 +463,25 @@ _GATHERED = 2
 
 def costs(problem: Problem, layout: Layout, wires: Wires) -> Costs:
     """The costs of stages and hops, for the replay."""
-    known = Layers(layer_times(problem, layout, wires))
+    known = layers_of(problem, layout, wires)
     made = step(problem, layout, wires, known)
     degrees, layer, head = layout.degrees, made.layer, made.head
     stages = []
     for stage, count in enumerate(made.layers):
         last = stage == len(made.layers) - 1
-        ending = 0.0
-        if stage < degrees.pipeline:
-            ending = device_end(problem, degrees, wires, known, made.layers, stage)
         stages.append(
             StageCosts(
                 layers=count,
                 forward=count * layer.forward + last * head.forward,
                 input_gradient=count * layer.input_gradient + last * head.input_gradient,
                 weight_gradient=count * layer.weight_gradient + last * head.weight_gradient,
-                all_reduce=ending,
+                all_reduce=made.ends[stage] if stage < degrees.pipeline else 0.0,
             )
         )
     hops = tuple(
-        Hop(made.message * 8 / border.rate, border.latency)
+        Hop(made.message * 8 / border.rate, border.latency, connections=int(border.is_wide))
         for border in (wires.way.borders[s % degrees.pipeline] for s in range(len(stages) - 1))
     )
     where = interleaved(degrees.pipeline, layout.chunks) if layout.chunks > 1 else ()
-    return Costs(tuple(stages), hops, hops, where)
+    found = Costs(tuple(stages), hops, hops, where)
+    return blocked(found) if problem.training.blocking else found

@@ -141,7 +141,7 @@ class Bounds:
         self._topology, self._space, self._costing = topology, space, costing
         self._is_split, self._workload = is_split, space.workload
         self._lans = {center.name: center.lan for center in space.centers}
-        profiles = [self._workload.profile_on(center.accelerator) for center in space.centers]
+        profiles = [self._workload.profile_in(center) for center in space.centers]
         kinds = list(dict.fromkeys(profiles))
         self._kinds = {
             center.name: kinds.index(each)

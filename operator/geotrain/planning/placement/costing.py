@@ -17,6 +17,7 @@ from geotrain.planning.schedule.costs import (
     Hop,
     StageCosts,
     all_reduce,
+    assembled,
     gradients,
     hop,
     placed_stage_costs,
@@ -41,13 +42,15 @@ class Costing:
         self._lans = {each.name: each.lan for each in topology.data_centers}
         self._stages: dict[tuple[int, Lan], tuple[StageCosts, ...]] = {}
         self._mixed: dict[Placement, tuple[StageCosts, ...]] = {}
-        kinds = {(workload.profile_on(d.accelerator), d.memory) for d in topology.data_centers}
+        kinds = {(workload.profile_in(d), d.memory) for d in topology.data_centers}
         self._kinds = tuple(kinds)
         self._hops: dict[tuple[int, str, str, int], Hop] = {}
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
         """Consecutive layers of each stage where all data centres have the same accelerators."""
+        if self._workload.layers:
+            return self._workload.layers
         return balance.balanced_layers(self._kinds[0][0].layers, self._workload.pipeline)
 
     def costs(self, placement: Placement) -> Costs:
@@ -64,7 +67,7 @@ class Costing:
             backward += inside
         is_alike = len(self._kinds) == 1
         costs = self._alike(placement) if is_alike else self._placed(placement)
-        return Costs(costs, tuple(forward), tuple(backward))
+        return assembled(self._workload, costs, forward, backward)
 
     def price(self, placement: Placement, iteration: Seconds) -> float:
         """What one iteration costs: GPU time, and bytes that leave a data centre."""
@@ -85,7 +88,8 @@ class Costing:
     def wan_bytes(self, placement: Placement) -> dict[tuple[str, str], Bytes]:
         """Bytes over each direction of each link in one iteration."""
         data, names = placement.data, [name for name, _ in placement.segments]
-        size = self._workload.profile.boundary * self._workload.micro_batches(data) * data
+        profile, count = self._workload.profile, self._workload.micro_batches(data)
+        size = (profile.boundary * count + profile.tied * self._workload.tensor) * data
         return {way: size for a, b in pairwise(names) for way in ((a, b), (b, a))}
 
     def link(self, source: str, target: str) -> WanLink:
@@ -106,7 +110,8 @@ class Costing:
         """Those of one replica, but for the all-reduce."""
         key = replicas, lan
         if key not in self._stages:
-            rings = {size: all_reduce(size, replicas, lan) for size in set(self._gradients)}
+            tensor = self._workload.tensor
+            rings = {size: all_reduce(size, replicas, tensor, lan) for size in set(self._gradients)}
             one = self._one_replica
             self._stages[key] = (
                 tuple(
@@ -129,15 +134,14 @@ class Costing:
         """Each stage on its data centre's accelerators, with the layers that suit them."""
         if placement not in self._mixed:
             topology, workload = self._topology, self._workload
-            kinds = {d.name: d.accelerator for d in topology.data_centers}
-            rows = tuple(
-                workload.profile_on(kinds[name]).layers
-                for name, count in placement.segments
-                for _ in range(count)
-            )
-            layers = balance.balanced_over(rows)
+            layers = workload.layers or self._balanced(placement)
             self._mixed[placement] = placed_stage_costs(topology, workload, placement, layers)
         return self._mixed[placement]
+
+    def _balanced(self, placement: Placement) -> tuple[int, ...]:
+        profiles = {d.name: self._workload.profile_in(d) for d in self._topology.data_centers}
+        rows = (profiles[name].layers for name, count in placement.segments for _ in range(count))
+        return balance.balanced_over(tuple(rows))
 
     @cached_property
     def _one_replica(self) -> tuple[StageCosts, ...]:

@@ -71,7 +71,7 @@ def _layers(
 ) -> tuple[LayerCosts, ...]:
     center = topology.data_center(plan.placement.data_center_of(stage))
     assert center is not None, "a plan runs in data centres of its topology"
-    return workload.profile_on(center.accelerator).layers
+    return workload.profile_in(center).layers
 
 
 def _peak(stage: StageCosts, order: Sequence[Action]) -> Bytes:

@@ -47,7 +47,8 @@ def plan(contenders: Contenders, engine: Engine, notes: tuple[str, ...], proof: 
         layers=tuple(stage.layers for stage in best.candidate.costs.stages),
         in_flight=checks.peak_in_flight(order),
         sharing=workload.sharing,
-        notes=notes,
+        notes=(*workload.notes, *notes),
+        error=workload.error,
         proof=proof,
     )
 

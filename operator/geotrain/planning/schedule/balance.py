@@ -3,7 +3,8 @@
 First the least possible time of the slowest stage (bisection over the sums of consecutive
 layers), then, among the splits that keep it, the least sum of squared stage times by dynamic
 programming; among equals more layers go to later stages, which hold fewer micro-batches. Times
-are rounded to picoseconds and added as integers, so equal layers tie exactly.
+are rounded to picoseconds and added as integers, so equal layers tie exactly. Of a model whose
+layers are equal but for the last, whatever that takes, the split is written down at once.
 """
 
 from bisect import bisect_left
@@ -24,6 +25,8 @@ def balanced_layers(layers: tuple[LayerCosts, ...], stages: int) -> tuple[int, .
         raise ValueError(f"{len(layers)} layers cannot make {stages} stages")
     # One more picosecond each, so that layers without a time are still counted.
     times = [round((layer.forward + layer.backward) * _PER_SECOND) + 1 for layer in layers]
+    if len(set(times[:-1])) == 1:
+        return _of_equals(len(times), times[0], times[-1], stages)
     sums = [0, *accumulate(times)]
     slowest = _least_slowest(sums, stages)
     splits: dict[int, _Split] = {0: (0, ())}
@@ -31,6 +34,30 @@ def balanced_layers(layers: tuple[LayerCosts, ...], stages: int) -> tuple[int, .
         ends = range(stage, len(sums) - (stages - stage))
         splits = {end: best for end in ends if (best := _last_stage(sums, splits, end, slowest))}
     return splits[len(layers)][1]
+
+
+@lru_cache(maxsize=4096)
+def _of_equals(count: int, each: int, last: int, stages: int) -> tuple[int, ...]:
+    """The same for layers that take ``each``, but for the last: the vocabulary's output is there.
+
+    What the last stage does not take the others share as evenly as can be, later ones first.
+    """
+    if stages == 1:
+        return (count,)
+    options = []
+    for end in range(1, count - stages + 2):
+        few, more = divmod(count - end, stages - 1)
+        final = (end - 1) * each + last
+        squares = more * (few + 1) ** 2 + (stages - 1 - more) * few**2
+        slowest = max((few + (more > 0)) * each, final)
+        options.append((slowest, squares * each**2 + final**2, end))
+    least = min(options)[:2]
+    return min(
+        (few,) * (stages - 1 - more) + (few + 1,) * more + (end,)
+        for *worth, end in options
+        if tuple(worth) == least
+        for few, more in (divmod(count - end, stages - 1),)
+    )
 
 
 @lru_cache(maxsize=256)

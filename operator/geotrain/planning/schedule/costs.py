@@ -11,16 +11,26 @@ it when the gradient comes: those whose activations fit where one layer's are he
 Memory of each GPU of a rank (a tensor-parallel group), in bytes::
 
     Σ parameters(l) + transient + in flight x held
-    with recompute:    held = layers x boundary    transient = the largest activation(l)
+    with recompute:    held = layers x kept        transient = the largest activation(l)
     without:           held = Σ activation(l)      transient = 0
 
 A weight gradient that is put off needs what its input gradient recomputed: with recompute Σ
 activation(l) on top of ``held``, from the one to the other.
 
-The end of an iteration: a ring all-reduce of the stage's gradients over its D replicas, which never
-leave a data centre, ``2(D-1)/D x gradients / LAN rate + 2(D-1) x LAN latency``, then the optimizer
-step. The LAN is that of the stage's data centre, between pods; replicas on one node are not
-taken to be nearer to each other (docs/decisions/0009).
+The end of an iteration: a ring all-reduce of the gradients over D replicas, which never leave a
+data centre, then the optimizer's step. Each of the t GPUs of a pod has its own ring for its share
+of the gradients, and they share what the pod reaches of another (``collectives.data_all_reduce``)::
+
+    2(D-1)/D x gradients of a GPU x t / LAN rate + 2(D-1) x LAN latency
+
+The LAN is that of the stage's data centre, between pods; replicas on one node are not taken to be
+nearer to each other (docs/decisions/0009). Where the vocabulary's table is tied and its two copies
+are in two stages, these exchange its gradients after their all-reduce: a ring of two over all the
+boundaries between them.
+
+Inside a data centre a message keeps the link busy for S / LAN rate. A trainer whose sends block
+keeps the sender's GPU busy for as long: the time moves from the hop into the forward, or into the
+input gradient, that makes the message.
 
 A message of S bytes over the wide area::
 
@@ -60,8 +70,9 @@ from itertools import accumulate, islice, pairwise
 from geotrain.model.plan import Kind, Placement
 from geotrain.model.topology import Lan, Topology, WanLink
 from geotrain.model.workload import LayerCosts, Profile, Workload
-from geotrain.planning.costs.collectives import ring_pass
+from geotrain.planning.costs.collectives import data_all_reduce
 from geotrain.planning.costs.connections import connections
+from geotrain.planning.costs.tiers import Constant, Tier
 from geotrain.planning.schedule.layouts import Layout
 from geotrain.units import BitsPerSecond, Bytes, Seconds, transfer_time, window_rate
 
@@ -206,14 +217,45 @@ def placed_stage_costs(
     found: list[StageCosts] = []
     for name, count in placement.segments:
         center, lan = topology.data_center(name), topology.lan(name)
-        profile = workload.profile_on(center.accelerator) if center else workload.profile
+        profile = workload.profile_in(center) if center else workload.profile
         for begin, end in islice(pairwise(ends), len(found), len(found) + count):
             some = profile.layers[begin:end]
             stage = _stage(profile, some, workload.recompute, workload.early_recompute)
-            ring = all_reduce(gradients(profile, some), placement.data, lan)
+            ring = all_reduce(gradients(profile, some), placement.data, workload.tensor, lan)
             memory = center.memory if center else None
             found.append(replace(stage, all_reduce=ring, memory=memory))
     return tuple(found)
+
+
+def with_tied_ends(
+    stages: tuple[StageCosts, ...], hops: Sequence[Hop], tied: Seconds
+) -> tuple[StageCosts, ...]:
+    """The stages, of which the first and the last exchange what takes ``tied`` on its way."""
+    if not tied or len(stages) < 2:
+        return stages
+    way = tied + 2 * math.fsum(hop.delay for hop in hops)
+    first, *inner, last = stages
+    return (
+        replace(first, all_reduce=first.all_reduce + way),
+        *inner,
+        replace(last, all_reduce=last.all_reduce + way),
+    )
+
+
+def blocked(costs: Costs) -> Costs:
+    """The same with sends inside a data centre that keep the sender's GPU busy."""
+    stages = list(costs.stages)
+    hops: list[list[Hop]] = [list(costs.forward), list(costs.backward)]
+    for boundary, (there, back) in enumerate(zip(costs.forward, costs.backward, strict=True)):
+        if not there.crosses_wan:
+            sender, receiver = stages[boundary], stages[boundary + 1]
+            stages[boundary] = replace(sender, forward=sender.forward + there.occupancy)
+            stages[boundary + 1] = replace(
+                receiver, input_gradient=receiver.input_gradient + back.occupancy
+            )
+            hops[0][boundary] = replace(there, occupancy=0.0)
+            hops[1][boundary] = replace(back, occupancy=0.0)
+    return replace(costs, stages=tuple(stages), forward=tuple(hops[0]), backward=tuple(hops[1]))
 
 
 def _stage(
@@ -228,7 +270,7 @@ def _stage(
         input_gradient=math.fsum(layer.input_gradient for layer in layers)
         + (recomputed(layers) if recompute else 0.0),
         weight_gradient=math.fsum(layer.weight_gradient for layer in layers),
-        held=len(layers) * profile.boundary if recompute else sum(activations),
+        held=len(layers) * profile.recomputed if recompute else sum(activations),
         fixed=parameters + (max(activations) if recompute else 0),
         kept=sum(activations) if recompute else 0,
         step=profile.optimizer_step + math.fsum(layer.step for layer in layers),
@@ -261,11 +303,10 @@ def gradients(profile: Profile, layers: Sequence[LayerCosts]) -> Bytes:
     return sum(usual if layer.gradients is None else layer.gradients for layer in layers)
 
 
-def all_reduce(size: Bytes, replicas: int, lan: Lan) -> Seconds:
-    """A ring all-reduce of ``size`` bytes inside a data centre."""
-    if size == 0:
-        return 0.0
-    return 2 * ring_pass(size, replicas, lan.rate, (replicas - 1) * lan.latency)
+def all_reduce(size: Bytes, replicas: int, tensor: int, lan: Lan) -> Seconds:
+    """Gradients of ``size`` bytes on each GPU of a pod, over the replicas inside a data centre."""
+    pod = Tier(Constant(lan.pod_rate(tensor)), lan.latency)
+    return data_all_reduce(size, replicas, tensor, tensor, pod, pod)
 
 
 def costs(
@@ -275,15 +316,28 @@ def costs(
     where = [placement.data_center_of(stage) for stage in range(placement.stages)]
     boundaries = list(pairwise(where))
     stages = dict(placement.segments)
-    return Costs(
-        stages=placed_stage_costs(topology, workload, placement, layers),
-        forward=tuple(
-            hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries
-        ),
-        backward=tuple(
-            hop(topology, workload, placement.data, b, a, stages[b]) for a, b in boundaries
-        ),
+    return assembled(
+        workload,
+        placed_stage_costs(topology, workload, placement, layers),
+        [hop(topology, workload, placement.data, a, b, stages[a]) for a, b in boundaries],
+        [hop(topology, workload, placement.data, b, a, stages[b]) for a, b in boundaries],
     )
+
+
+def assembled(
+    workload: Workload,
+    stages: tuple[StageCosts, ...],
+    forward: Sequence[Hop],
+    backward: Sequence[Hop],
+) -> Costs:
+    """Stages and hops as the trainer runs them: ends that are tied, sends that block."""
+    size = workload.profile.tied * workload.tensor
+    if size and forward:
+        scale = size / max(1, workload.profile.boundary)
+        slowest = max(hop.occupancy for hop in (*forward, *backward))
+        stages = with_tied_ends(stages, forward, scale * slowest)
+    made = Costs(stages, tuple(forward), tuple(backward))
+    return blocked(made) if workload.blocking else made
 
 
 def hop(
@@ -293,7 +347,7 @@ def hop(
     size = workload.profile.boundary
     near = topology.lan(source)
     if source == target:
-        return Hop(transfer_time(size, near.rate), near.latency)
+        return local_hop(size, workload.tensor, near)
     link = topology.link(source, target)
     assert link is not None, "candidates cross linked data centres only"
     temporal = workload.sharing == "Temporal"
@@ -307,6 +361,11 @@ def hop(
         in_turns=temporal and replicas > 1,
         lenders=stages if temporal and workload.borrowed_paths else 1,
     )
+
+
+def local_hop(size: Bytes, tensor: int, lan: Lan) -> Hop:
+    """How ``size`` bytes go from pod to pod inside a data centre."""
+    return Hop(transfer_time(size, lan.pod_rate(tensor)), lan.latency)
 
 
 def wan_hop(

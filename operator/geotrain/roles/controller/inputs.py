@@ -8,7 +8,7 @@ from the topology of that moment.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.errors import InputError
@@ -17,7 +17,7 @@ from geotrain.model.topology import DataCenter, Lan, MessageRates, Topology, Wan
 from geotrain.model.workload import LayerCosts, Profile, Workload
 from geotrain.roles.controller.digests import digest
 
-_LONG = frozenset({"compute", "steps", "transfers", "alternatives", "price_per_iteration"})
+_LONG = frozenset({"compute", "steps", "transfers", "alternatives", "price_per_iteration", "error"})
 _PLANNED_FIELDS = (
     "model",
     "profile_ref",
@@ -28,6 +28,12 @@ _PLANNED_FIELDS = (
     "network",
     "template",
 )
+_CAME_LATER: Final[Mapping[str, Mapping[str, Any]]] = {
+    "model": {"attention": "Fused", "tied_embeddings": False},
+    "parallelism": {"sequence_parallel": False, "layers_per_stage": []},
+    "network": {"boundaries": "Scattered", "sends": "Overlapped"},
+}
+"""Fields that came after the first release, and their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,15 @@ def spec_digest(job: GeoTrainingJob) -> str:
     spec = job.spec.model_dump(mode="json", by_alias=False, exclude_none=True)
     kept = {name: spec.get(name) for name in _PLANNED_FIELDS}
     # A field that is at its default changes no digest, so that it may come with an upgrade.
-    return digest(kept | ({"overrides": spec["overrides"]} if spec["overrides"] else {}))
+    for part, usual in _CAME_LATER.items():
+        fields_of = kept[part] or {}
+        kept[part] = kept[part] and {
+            name: value for name, value in fields_of.items() if usual.get(name, ...) != value
+        }
+    for name in ("overrides", "calibration_ref"):
+        if spec.get(name):
+            kept[name] = spec[name]
+    return digest(kept)
 
 
 def revision(job: GeoTrainingJob, plan: Plan) -> str:
@@ -120,13 +134,28 @@ def _message_rates(content: Mapping[str, Any] | None) -> MessageRates | None:
 
 def _workload(content: Mapping[str, Any]) -> Workload:
     profile = _profile(content["profile"])
-    profiles = tuple((name, _profile(each)) for name, each in content.get("profiles", ()))
+    profiles, places = (
+        tuple((name, _profile(each)) for name, each in content.get(key, ()))
+        for key in ("profiles", "places")
+    )
     fixed = tuple((name, stages) for name, stages in content["fixed"])
-    allowed = tuple(content["allowed"])
-    read = {"profile": profile, "profiles": profiles, "fixed": fixed, "allowed": allowed}
+    error = content.get("error")
+    read = {
+        "profile": profile,
+        "profiles": profiles,
+        "places": places,
+        "fixed": fixed,
+        "allowed": tuple(content["allowed"]),
+        "layers": tuple(content.get("layers", ())),
+        "notes": tuple(content.get("notes", ())),
+        "error": None if error is None else tuple(error),
+    }
     return Workload(**{**content, **read})
 
 
 def _profile(content: Mapping[str, Any]) -> Profile:
-    layers = tuple(LayerCosts(**each) for each in content["layers"])
+    layers = tuple(
+        LayerCosts(**{**each, "state": tuple(each["state"])} if each.get("state") else each)
+        for each in content["layers"]
+    )
     return Profile(**{**content, "layers": layers})

@@ -6,11 +6,13 @@ spec; what members hold comes from their mirrors.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
-from geotrain.api import convert, labels
+from geotrain.api import calibrations, convert, estimate, labels, measured_profiles
+from geotrain.api.estimate import JobCosts
 from geotrain.api.namespaces import obstacle
 from geotrain.api.objects import (
     BANDWIDTH_SCHEDULES,
@@ -32,7 +34,6 @@ from geotrain.api.v1alpha1 import (
 )
 from geotrain.api.v1alpha1.resource import Resource
 from geotrain.errors import ClusterError, InputError, NotFound, Unreachable
-from geotrain.model.workload import Profile
 from geotrain.roles.controller import reconcile
 from geotrain.roles.controller.children import Gang, needs
 from geotrain.roles.controller.children.config import INPUTS, ledger_name
@@ -52,6 +53,7 @@ from geotrain.units import Seconds
 
 _HUB_KINDS: Final = ("BandwidthSchedule",)
 _Kind = TypeVar("_Kind", bound=Resource)
+_Read = TypeVar("_Read")
 Holder: TypeAlias = GeoTrainingJob | PrefillPool
 
 _log = logging.getLogger(__name__)
@@ -220,40 +222,49 @@ class Observer:
 
     async def _inputs(self, observed: Observed, names: Sequence[str]) -> Inputs:
         job, members = observed.job, observed.members
-        profile = await self._profile(job, members)
-        links = read_all(WanLink, await self.hub.list(WAN_LINKS))
         centers = [members[name].data_center for name in names]
+        costs = await self._costs(job, centers)
+        links = read_all(WanLink, await self.hub.list(WAN_LINKS))
         try:
-            estimated = () if job.spec.profile_ref else _accelerators(members)
-            workload = convert.workload(job, profile, estimated)
+            workload = convert.workload(job, costs)
             topology = convert.topology(centers, links, free_gpus(job, members))
         except (InputError, ValueError) as error:
             raise PlanningFailed(Reason.INVALID_SPEC, str(error)) from error
         others = reserved_by_others(self.schedules(), f"{job.namespace}/{job.name}")
         return Inputs(spec_digest(job), with_reserved(topology, others), workload)
 
-    async def _profile(self, job: GeoTrainingJob, members: Mapping[str, Member]) -> Profile:
-        ref = job.spec.profile_ref
-        if ref is None:
-            try:
-                return convert.estimated_profile(job, _accelerators(members))
-            except InputError as error:
-                raise PlanningFailed(Reason.UNKNOWN_ACCELERATOR, str(error)) from error
-        place = f"ConfigMap {job.namespace}/{ref.name}"
+    async def _costs(self, job: GeoTrainingJob, centers: Sequence[DataCenter]) -> JobCosts:
+        """What the job's layers take in each data centre, measured or estimated."""
+        measured, given = job.spec.profile_ref, job.spec.calibration_ref
+        if measured is not None:
+            read = partial(measured_profiles.costs, job=job, centers=centers)
+            return await self._read(job, measured.name, measured.key, read)
+        calibration = None
+        if given is not None:
+            calibration = await self._read(job, given.name, given.key, calibrations.read)
         try:
-            found = await self.hub.get(CONFIG_MAPS, job.namespace, ref.name)
+            return estimate.estimated(job, centers, calibration)
+        except InputError as error:
+            raise PlanningFailed(Reason.UNKNOWN_ACCELERATOR, str(error)) from error
+
+    async def _read(
+        self, job: GeoTrainingJob, name: str, key: str, read: Callable[[Mapping[str, Any]], _Read]
+    ) -> _Read:
+        """What a JSON object in a key of a ConfigMap says."""
+        place = f"ConfigMap {job.namespace}/{name}"
+        try:
+            found = await self.hub.get(CONFIG_MAPS, job.namespace, name)
         except NotFound as error:
             message = f"{place} does not exist"
             raise PlanningFailed(Reason.PROFILE_MISSING, message) from error
-        text = (found.get("data") or {}).get(ref.key)
+        text = (found.get("data") or {}).get(key)
         if text is None:
-            message = f"{place} has no key {ref.key!r}"
+            message = f"{place} has no key {key!r}"
             raise PlanningFailed(Reason.PROFILE_MISSING, message)
         try:
-            content = convert.document(text, f"{place}, key {ref.key!r},")
-            return convert.measured_profile(content, job)
+            return read(convert.document(text, f"{place}, key {key!r},"))
         except (InputError, ValueError) as error:
-            message = f"{place}, key {ref.key!r}: {error}"
+            message = f"{place}, key {key!r}: {error}"
             raise PlanningFailed(Reason.PROFILE_INVALID, message) from error
 
 
@@ -299,9 +310,3 @@ def _explained(fault: PlanFault, observed: Observed, centers: Eligible) -> PlanF
     asked = {name: members[name] for name in centers.names}
     lacking = shortages(observed.job, asked) if placing else []
     return replace(fault, message="; ".join([fault.message, *lacking, *silent]))
-
-
-def _accelerators(members: Mapping[str, Member]) -> list[str]:
-    """Kinds of GPUs, as the data centres name them."""
-    named = (member.data_center.spec.accelerator for member in members.values())
-    return [name for name in named if name]

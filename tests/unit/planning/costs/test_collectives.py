@@ -25,6 +25,14 @@ def test_a_tensor_group_wider_than_a_node_crosses_the_data_centre():
     assert across == pytest.approx(inside + collectives.all_reduce(1e9, 2, FAR))
 
 
+def test_an_exchange_of_all_with_all_leaves_a_node_by_its_links():
+    assert collectives.all_to_all(1e9, 1, 8, NEAR, FAR) == 0
+    assert collectives.all_to_all(0, 4, 8, NEAR, FAR) == 0
+    assert collectives.all_to_all(1e9, 4, 8, NEAR, FAR) == pytest.approx(3 / 4 + 1e-3)
+    across = collectives.all_to_all(1e9, 16, 8, NEAR, FAR)
+    assert across == pytest.approx(1 / 2 * 8e9 / (8e8 / 8) + 1e-2)
+
+
 def test_replicas_of_a_node_reduce_inside_it():
     assert collectives.data_all_reduce(1e9, 4, 2, 8, NEAR, FAR) == collectives.all_reduce(
         1e9, 4, NEAR

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from geotrain.errors import InputError
 from geotrain.planning.costs import layers, profiles
 from geotrain.planning.costs.accelerators import ACCELERATORS
-from geotrain.planning.costs.layers import Node, Training
+from geotrain.planning.costs.calibrations import Calibration, Device
+from geotrain.planning.costs.layers import Exchanges, Split, Training
+from geotrain.planning.costs.memory import Sharing
 from geotrain.planning.costs.shapes import Shape
 from geotrain.planning.schedule.costs import gradients, stage_costs
 
@@ -24,11 +26,21 @@ BLOCKS = Shape(3, 4096, 32, 4096, 50257, fused=True)
 
 
 def sailor(content, micro_batch=1, tensor=1, shape=SHAPE):
-    return profiles.sailor(content, replace(shape, micro_batch=micro_batch), Training(tensor))
+    shape = replace(shape, micro_batch=micro_batch)
+    return profiles.sailor(content, shape, Training(), divided(tensor))
 
 
-def h200(content, shape=BLOCKS, **training):
-    return profiles.h200(content, shape, Training(**training))
+def h200(content, shape=BLOCKS, tensor=1):
+    return profiles.h200(content, shape, Training(), divided(tensor))
+
+
+def divided(tensor):
+    return Split(Sharing(tensor=tensor))
+
+
+def estimated(shape, name, tensor=1):
+    device = Device(ACCELERATORS[name], Calibration(matrix_share=0.71, memory_share=0.95))
+    return layers.profile(shape, device, Training(), divided(tensor), Exchanges())
 
 
 def test_sailors_outer_key_is_the_micro_batch_and_the_inner_one_the_tensor_degree():
@@ -67,8 +79,7 @@ def test_every_listed_layer_has_its_part_of_the_optimizers_step():
 @pytest.mark.parametrize("tensor", [1, 4])
 def test_sizes_are_those_of_an_estimate(tensor):
     made = sailor(NEO, tensor=tensor)
-    training = Training(tensor=tensor)
-    estimate = layers.profile(SHAPE, ACCELERATORS["A100"], training, Node())
+    estimate = estimated(SHAPE, "A100", tensor)
     assert made.boundary == estimate.boundary == 2048 * 2560 * 2
     for mine, other in zip(made.layers, estimate.layers, strict=True):
         assert (mine.activation, mine.parameters) == (other.activation, other.parameters)
@@ -87,7 +98,7 @@ def test_the_h200s_file_splits_the_backward():
 
 def test_what_the_h200s_file_does_not_hold_is_estimated_on_its_device():
     made = h200(H200)
-    estimate = layers.profile(BLOCKS, ACCELERATORS["H200"], Training(), Node())
+    estimate = estimated(BLOCKS, "H200")
     assert [layer.step for layer in made.layers] == [layer.step for layer in estimate.layers]
     first, _, last = made.layers
     head = estimate.layers[2].forward - estimate.layers[1].forward

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from geotrain.api import calibrations
 from geotrain.planning.costs import collectives, tiers
-from geotrain.planning.costs.clusters import NVSWITCH_A100
+from geotrain.planning.costs.accelerators import ACCELERATORS
 from geotrain.planning.costs.tiers import Constant, Tier
 
 TABLE = Path(__file__).parents[3] / "data" / "vtrain" / "all_reduce_8_gpus.csv"
@@ -16,7 +17,7 @@ def test_the_table_of_all_reduces_is_met_between_its_points():
     """Rows of vTrain's table that are no points of ours."""
     with TABLE.open() as lines:
         rows = [(float(row[0]), float(row[3]) * 1e-9) for row in list(csv.reader(lines))[1:]]
-    tier = Tier(NVSWITCH_A100)
+    tier = Tier(calibrations.links_of(ACCELERATORS["A100"]))
     for size, seconds in rows:
         assert collectives.all_reduce(size, 8, tier) == pytest.approx(seconds, rel=0.12)
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geotrain.planning.costs.shapes import Experts
 from geotrain.planning.explore.layouts import (
     AXES,
     Degrees,
@@ -16,7 +17,6 @@ from geotrain.planning.explore.layouts import (
     spread,
     without,
 )
-from geotrain.planning.explore.shapes import Experts
 from support.exploring import machine, problem
 
 

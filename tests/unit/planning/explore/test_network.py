@@ -1,9 +1,13 @@
+from dataclasses import replace
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geotrain.planning.costs import collectives
+from geotrain.planning.costs import tiers as costs
+from geotrain.planning.costs.calibrations import Node
 from geotrain.planning.explore.network import (
     Exchange,
     Network,
@@ -103,6 +107,29 @@ def test_knowing_the_buildings_never_costs_bandwidth(spread, port):
     if port:
         assert aware.rate >= oblivious.rate
     assert aware.latency <= oblivious.latency + 1e-12
+
+
+INNER = Node(8, costs.Tier(costs.Constant(8e9)), costs.Tier(costs.Constant(1e9)))
+
+
+def test_groups_inside_the_innermost_tier_exchange_as_a_plans_tensor_group_does():
+    network = replace(machine(), inner=INNER)
+    near = ring(network, FULL, (2, 2, 2))
+    assert 2 * near.seconds(1e9) == collectives.all_reduce(1e9, 2, INNER.near)
+    assert all_to_all(network, FULL, (2, 2, 2)).seconds(1e9) == pytest.approx(0.5)
+    assert ring(network, FULL, (1, 2, 2)) == ring(machine(), FULL, (1, 2, 2))
+    assert ring(network, FULL, (1, 1, 1)).seconds(1e9) == 0
+
+
+@given(spreads, st.sampled_from(["aware", "oblivious"]))
+def test_no_placement_beats_the_best_beside_an_inner_node(spread, rings):
+    network = replace(machine(rings, units=(4, 4, 4)), inner=INNER)
+    transports = network.transports
+    placed = ring(network, transports[0], spread).seconds(1e8)
+    assert best_ring(network, transports, spread[-1]).seconds(1e8) <= placed + 1e-12
+    exchanged = all_to_all(network, transports[0], spread).seconds(1e8)
+    best = best_all_to_all(network, transports, spread[-1]).seconds(1e8)
+    assert best <= exchanged + 1e-12
 
 
 @pytest.mark.parametrize(

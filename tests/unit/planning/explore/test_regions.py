@@ -3,7 +3,17 @@ from dataclasses import replace
 import pytest
 
 from geotrain.model.topology import DataCenter, Lan, Topology, WanLink
-from geotrain.planning.explore.regions import regions
+from geotrain.planning.costs.calibrations import Node
+from geotrain.planning.costs.tiers import Constant, Tier
+from geotrain.planning.explore import regions as module
+from geotrain.planning.explore.network import way
+from geotrain.planning.explore.regions import Pods
+
+NODE = Node(8, Tier(Constant(3.6e12)), Tier(Constant(1e11)))
+
+
+def regions(places, devices, gpus, allowed=(), **values):
+    return module.regions(places, devices, lambda _: Pods(gpus, NODE, **values), allowed)
 
 
 def link(source, target, capacity=8e9, round_trip=0.04):
@@ -36,6 +46,27 @@ def test_the_slowest_link_is_shared_by_the_devices_of_a_data_centre():
     assert (inside.rate, inside.most) == (50e9, 100e9)
     assert (wide.rate, wide.most, wide.latency) == (4e9 / 8, 4e9, 0.04)
     assert three.network.transports[0].efficiency == (1.0, 1.0, 0.9)
+    assert three.network.inner is NODE
+
+
+def test_a_pods_gpus_share_what_it_reaches_of_another_data_centre():
+    (three,) = regions(PLACES, 24, 2)
+    transport = three.network.transports[0]
+    assert way(three.network, transport, (1, 4, 12), 2).borders[3].rate == 0.9 * 4e9 / 2
+    assert way(three.network, transport, (1, 4, 12), 1).borders[3].rate == 0.9 * 4 * 4e9 / 8
+
+
+def test_a_window_bounds_a_pod_as_in_a_plan():
+    small = [replace(each, window=10_000) for each in PLACES.links]
+    (three,) = regions(replace(PLACES, links=tuple(small)), 24, 2, connections=2)
+    assert three.network.tiers[2].most == pytest.approx(2 * 10_000 * 8 / 0.08 / 0.9)
+
+
+def test_a_gpu_with_an_adapter_of_its_own_uses_no_more_than_that_alone():
+    c, a, b = PLACES.data_centers
+    own = replace(PLACES, data_centers=(c, a, replace(b, lan=Lan(200e9, 1e-5, 40e9))))
+    (one, _) = regions(own, 16, 2)
+    assert (one.network.tiers[1].rate, one.network.tiers[1].most) == (40e9, 40e9)
 
 
 def test_the_slowest_lan_stands_for_all_that_take_part():

@@ -6,13 +6,14 @@ from hypothesis import given as forall
 from hypothesis import strategies as st
 
 from geotrain.errors import InputError
+from geotrain.planning.costs.memory import Recompute
+from geotrain.planning.costs.shapes import Experts
 from geotrain.planning.explore import bound
 from geotrain.planning.explore.layouts import DEGREES, KNOBS, Degrees, Placement
 from geotrain.planning.explore.report import explore
 from geotrain.planning.explore.search import Allowance, Explorer, Space, fault, whole_space
-from geotrain.planning.explore.shapes import Experts
-from geotrain.planning.explore.steps import Book, step
-from support.exploring import given, layouts, machine, problem, random_problem
+from geotrain.planning.explore.steps import Book, layers_of, micro_batches, step
+from support.exploring import device, given, layouts, machine, problem, random_problem
 
 THOROUGH = os.environ.get("GEOTRAIN_THOROUGH") == "1"
 
@@ -25,7 +26,7 @@ def small_space(task, layout):
         whole.placements[:4],
         (("OneFOneB", 1), ("Interleaved", 2)),
         (1, 2),
-        ("none", "full"),
+        (Recompute.NOTHING, Recompute.ALL),
         whole.transports,
     )
 
@@ -38,7 +39,7 @@ def test_the_search_finds_what_replaying_everything_finds(rings):
     everything = [explorer.evaluate(each) for each in layouts(roomy, space)]
     fastest = min(everything, key=lambda each: each.seconds)
     assert explorer.best(space, Allowance())[0].seconds == fastest.seconds
-    tight = replace(roomy, device=replace(roomy.device, memory=round(fastest.memory) - 1))
+    tight = replace(roomy, device=device(100e12, round(fastest.memory) - 1))
     fitting = {each.seconds for each in everything if each.memory <= tight.device.memory}
     found = Explorer(tight, given(tight)).best(space, Allowance())
     assert found[0].seconds == min(fitting)
@@ -55,7 +56,9 @@ def test_no_replay_beats_its_bounds(seed):
         bound.of_step(
             step(task, layout, explorer._wires(layout.degrees, (layout.transport, table)))
         ),
-        bound.of_step(step(task, layout, best)),
+        bound.of_layout(
+            task, layout, micro_batches(task, layout), layers_of(task, layout, best), best
+        ),
         bound.of_degrees(
             task,
             layout.degrees,
@@ -154,7 +157,7 @@ def test_a_given_layout_that_cannot_run_is_refused(changes, says):
 @pytest.mark.parametrize(
     ("task", "degrees", "says"),
     [
-        (problem(heads=12, key_value_heads=4, hidden=768), Degrees(8), "12 heads"),
+        (problem(heads=12, kv_heads=4, hidden=768), Degrees(8), "12 heads"),
         (problem(sequence=1023), Degrees(context=8), "samples of 1023 tokens"),
         (problem(experts=Experts(4, 2, 64)), Degrees(8), "does not divide 4 experts"),
         (problem(batch=2**23), Degrees(data=4, pipeline=2), "micro-batches are more than 1000000"),

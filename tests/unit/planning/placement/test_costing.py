@@ -43,7 +43,7 @@ def test_each_stage_costs_what_its_data_centres_accelerator_takes():
     assert [stage.layers for stage in found.stages] == [4, 4, 2, 2]
     assert [stage.forward for stage in found.stages] == pytest.approx([0.02] * 4)
     assert found == costs.costs(places(), WORK, WHERE, (4, 4, 2, 2))
-    assert found.stages[0].all_reduce == costs.all_reduce(4 * 7, 2, Lan())
+    assert found.stages[0].all_reduce == costs.all_reduce(4 * 7, 2, WORK.tensor, Lan())
 
 
 def test_data_centres_of_one_kind_share_their_stages():

@@ -1,3 +1,5 @@
+from itertools import accumulate, combinations, pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,3 +93,20 @@ def test_no_split_over_different_devices_has_a_faster_slowest_stage(times, speed
     assert sum(found) == len(times)
     assert min(found) >= 1
     assert slowest(found) == min(slowest(split) for split in splits(len(times), len(speeds)))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+@pytest.mark.parametrize("last", [0.5, 1, 1.5, 2, 7, 40])
+def test_equal_layers_with_another_last_are_split_as_any(stages, last):
+    """The least slowest stage, then the least squares, then more layers to later stages."""
+    times = [10**12 + 1] * 9 + [round(last * 10**12) + 1]
+
+    def worth(split):
+        ends = list(accumulate(split))
+        sums = [sum(times[end - count : end]) for count, end in zip(split, ends, strict=True)]
+        return max(sums), sum(each**2 for each in sums), split
+
+    cuts = combinations(range(1, 10), stages - 1)
+    splits = [tuple(b - a for a, b in pairwise((0, *cut, 10))) for cut in cuts]
+    found = balanced_layers(layers(*(1,) * 9, last), stages)
+    assert found == min(splits, key=worth)

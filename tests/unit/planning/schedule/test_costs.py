@@ -6,7 +6,9 @@ import pytest
 from geotrain.model.plan import Kind
 from geotrain.model.topology import Lan, MessageRates, WanLink
 from geotrain.model.workload import LayerCosts, Profile
+from geotrain.planning.costs import collectives
 from geotrain.planning.costs.connections import connections
+from geotrain.planning.costs.tiers import Constant, Tier
 from geotrain.planning.schedule import costs
 from support.planning import links, placement, profile, topology, workload
 
@@ -39,10 +41,22 @@ def test_recompute_repeats_the_forward_and_keeps_only_boundaries():
 
 
 def test_a_ring_all_reduce_sends_every_gradient_almost_twice():
-    assert costs.all_reduce(2 * 10**6, 4, LAN) == pytest.approx(
+    assert costs.all_reduce(2 * 10**6, 4, 1, LAN) == pytest.approx(
         2 * 3 / 4 * 2e6 * 8 / 8e9 + 6 * 0.001
     )
-    assert costs.all_reduce(2 * 10**6, 1, LAN) == costs.all_reduce(0, 4, LAN) == 0
+    assert costs.all_reduce(2 * 10**6, 1, 1, LAN) == costs.all_reduce(0, 4, 1, LAN) == 0
+
+
+@pytest.mark.parametrize("tensor", [2, 4, 8])
+def test_the_rings_of_a_pods_gpus_share_what_the_pod_reaches(tensor):
+    """Whatever the tensor degree, a pod's gradients are as many and go over the same links."""
+    ends = 6 * LAN.latency
+    alone = costs.all_reduce(8 * 10**6, 4, 1, LAN) - ends
+    assert costs.all_reduce(8 * 10**6 // tensor, 4, tensor, LAN) - ends == pytest.approx(alone)
+    far = Tier(Constant(LAN.rate), LAN.latency)
+    assert costs.all_reduce(10**6, 4, tensor, LAN) == collectives.data_all_reduce(
+        10**6, 4, tensor, tensor, far, far
+    )
 
 
 def test_memory_holds_what_is_left_beside_the_weights():

@@ -36,7 +36,7 @@ def _profile(gang: Gang, data_center: str) -> Profile:
     inputs = gang.planned.inputs
     center = inputs.topology.data_center(data_center)
     assert center is not None, "a plan runs in data centres of its topology"
-    return inputs.workload.profile_on(center.accelerator)
+    return inputs.workload.profile_in(center)
 
 
 def ledger(gang: Gang) -> Manifest:
