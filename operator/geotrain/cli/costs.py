@@ -10,13 +10,14 @@ from geotrain.api import estimate
 from geotrain.cli import answer, problem, scope, screen
 from geotrain.cli.answer import Output
 from geotrain.cli.manifests import Manifests
+from geotrain.cli.scope import Scope
 from geotrain.cli.tables import Block, Prose, Style, Table, table
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
-from geotrain.model.topology import DataCenter
 from geotrain.planning.costs import accelerators, layers
 from geotrain.planning.costs.layers import Parts
 from geotrain.planning.placement.choose import choose
+from geotrain.planning.placement.footprint import footprints
 from geotrain.planning.schedule import breakdown
 from geotrain.planning.schedule import costs as scheduled
 from geotrain.planning.schedule.breakdown import StageMemory, StageTime, Utilisation
@@ -42,19 +43,17 @@ class Stage:
     limit: Bytes | None
 
 
+@scope.scoped(problem.HUB)
 def costs(
+    hub: Scope,
     files: problem.Files,
     topology: problem.Places = None,
-    context: problem.Context = None,
-    kubeconfig: scope.Kubeconfig = None,
-    request_timeout: scope.RequestTimeout = None,
     profile: problem.ProfileFile = None,
     calibration: problem.CalibrationFile = None,
     job: problem.JobName = None,
     output: answer.Form = Output.TABLE,
 ) -> None:
     """Show a stage's time and memory by part, where they are from, and the use of the GPUs."""
-    hub = scope.of(context=context, kubeconfig=kubeconfig, timeout=request_timeout)
     given = problem.Given(files, topology, hub)
     asked = problem.read(given, profile, job, calibration)
     found, _ = problem.gather(given, profile, job)
@@ -62,9 +61,9 @@ def costs(
     with screen.progress("planning"):
         chosen = choose(asked.topology, asked.workload)
     if isinstance(chosen, Infeasible):
-        answer.refuse(chosen, output)
+        answer.refuse(chosen, output, asked.unused.sentences)
     stages = tuple(_stages(asked, found, chosen, profile))
-    use = _use(asked, chosen)
+    use = utilisation(asked, chosen)
     if output.is_text:
         screen.show(*_blocks(chosen, stages, use), wide=output == Output.WIDE)
     else:
@@ -78,6 +77,7 @@ def _stages(
     whole = scheduled.costs(asked.topology, work, plan.placement, plan.layers)
     is_estimate = profile is None and asked.job.spec.profile_ref is None
     known = _parts(asked, found) if is_estimate else {}
+    needed = footprints(asked.topology, work, plan)
     ends = [0, *accumulate(plan.layers)]
     for number, (begin, end) in enumerate(pairwise(ends)):
         name, cost = plan.placement.data_center_of(number), whole.stages[number]
@@ -100,8 +100,8 @@ def _stages(
             cost.backward,
             cost.all_reduce,
             cost.step,
-            breakdown.memory(costs_here, some, work.recompute, plan.in_flight[number]),
-            _limit(center, work.memory_per_gpu),
+            needed[number].memory,
+            needed[number].limit,
         )
 
 
@@ -127,13 +127,8 @@ def _parts(asked: problem.Problem, found: Manifests) -> _Known:
     return made | {"": made[usual.name]}
 
 
-def _limit(center: DataCenter, allowed: Bytes | None) -> Bytes | None:
-    given = [each for each in (center.memory, allowed) if each is not None]
-    return min(given, default=None)
-
-
-def _use(asked: problem.Problem, plan: Plan) -> Utilisation | None:
-    """None where the model or an accelerator is not known."""
+def utilisation(asked: problem.Problem, plan: Plan) -> Utilisation | None:
+    """What a plan uses of the peak of its GPUs; None where the model or an accelerator is not known."""
     if asked.job.spec.model is None:
         return None
     peak = 0.0

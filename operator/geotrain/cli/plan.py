@@ -6,6 +6,7 @@ import typer
 
 from geotrain.cli import answer, pods, problem, reports, scope, screen
 from geotrain.cli.answer import Output
+from geotrain.cli.costs import utilisation
 from geotrain.cli.scope import Scope
 from geotrain.model.decision import Infeasible
 from geotrain.model.plan import Plan
@@ -68,7 +69,9 @@ def _extras(asked: problem.Problem, chosen: Plan) -> reports.Extras:
     left = idle(topology, workload, chosen.placement)
     is_room = any(each.gpus >= workload.tensor for each in left)
     more = better(topology, workload, chosen) if is_room else None
-    return reports.Extras(footprints(topology, workload, chosen), left, more)
+    return reports.Extras(
+        footprints(topology, workload, chosen), utilisation(asked, chosen), left, more
+    )
 
 
 def _front(asked: problem.Problem) -> tuple[Outcome, ...]:

@@ -9,6 +9,7 @@ from geotrain.model.plan import Alternative, Plan
 from geotrain.planning.placement.footprint import Footprint
 from geotrain.planning.placement.idle import Better, Idle
 from geotrain.planning.placement.what_if import Outcome
+from geotrain.planning.schedule.breakdown import Utilisation
 from geotrain.units import format_bytes, format_duration
 
 MOST_LOSERS = 12
@@ -18,9 +19,13 @@ _MOST_ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What is worked out beside a plan: memory of its stages, idle GPUs and what would use them."""
+    """What is worked out beside a plan: memory of its stages, idle GPUs and what would use them.
+
+    ``use`` is what of the GPUs' peak the model uses, None where that is not known.
+    """
 
     footprints: Sequence[Footprint] = ()
+    use: Utilisation | None = None
     idle: Sequence[Idle] = ()
     better: Better | None = None
 
@@ -31,6 +36,7 @@ def tables(plan: Plan, plain: Plan | None, extras: Extras, *, wide: bool) -> Ite
     Those and the stages are all there in ``wide`` tables alone.
     """
     yield from _summary(plan, plain)
+    yield from _quality(plan, extras)
     yield _placement(plan)
     yield from _extras(plan, extras, wide=wide)
     if plan.connections:
@@ -67,21 +73,11 @@ def _use(plan: Plan, better: Better) -> str:
 
 def _memory(plan: Plan, footprints: Sequence[Footprint], *, wide: bool) -> Table:
     shown = table(
-        "Memory of a GPU", "stages", "data centre", "weights, gradients, optimizer", "activations",
-        "peak", "of", "headroom",
+        "Memory of a GPU", "stages", "data centre", *_kinds(footprints), "activations", "peak",
+        "of", "headroom",
     )  # fmt: skip
     shown.caption = "headroom is left at the peak: prefill may use it"
-    cells = [
-        (
-            plan.placement.data_center_of(stage),
-            format_bytes(each.state),
-            format_bytes(each.transient + each.activations),
-            format_bytes(each.used),
-            "" if each.limit is None else format_bytes(each.limit),
-            "" if each.headroom is None else format_bytes(each.headroom),
-        )
-        for stage, each in enumerate(footprints)
-    ]
+    cells = [_memory_row(plan, footprints, stage) for stage in range(len(footprints))]
     first = 0
     for row, same in groupby(cells):
         last = first + len(list(same)) - 1
@@ -94,17 +90,43 @@ def _memory(plan: Plan, footprints: Sequence[Footprint], *, wide: bool) -> Table
     return shown
 
 
+def _kinds(footprints: Sequence[Footprint]) -> tuple[str, ...]:
+    """What is known of what stays: its three kinds, or all together."""
+    is_whole = any(each.memory.state for each in footprints)
+    return ("state",) if is_whole else ("weights", "gradients", "optimizer")
+
+
+def _memory_row(plan: Plan, footprints: Sequence[Footprint], stage: int) -> tuple[str, ...]:
+    each = footprints[stage]
+    found = each.memory
+    kept = [found.weights, found.gradients, found.optimizer]
+    if _kinds(footprints) == ("state",):
+        kept = [found.state + sum(kept)]
+    sizes = [*kept, found.activations + found.transient, found.total]
+    return (
+        plan.placement.data_center_of(stage),
+        *map(format_bytes, sizes),
+        "" if each.limit is None else format_bytes(each.limit),
+        "" if each.headroom is None else format_bytes(each.headroom),
+    )
+
+
 def extra_document(extras: Extras) -> dict[str, object]:
     """The same for programs."""
-    better = extras.better
+    better, use = extras.better, extras.use
     return {
+        "mfu": None if use is None else use.model,
+        "hfu": None if use is None else use.hardware,
         "memory": [
             {
                 "stage": stage,
-                "stateBytes": each.state,
-                "transientBytes": each.transient,
-                "activationBytes": each.activations,
-                "peakBytes": each.used,
+                "weightBytes": each.memory.weights,
+                "gradientBytes": each.memory.gradients,
+                "optimizerBytes": each.memory.optimizer,
+                "stateBytes": each.memory.state,
+                "activationBytes": each.memory.activations,
+                "transientBytes": each.memory.transient,
+                "peakBytes": each.memory.total,
                 "limitBytes": each.limit,
                 "headroomBytes": each.headroom,
             }
@@ -190,6 +212,7 @@ def document(plan: Plan, plain: Plan | None, front: Sequence[Outcome] = ()) -> d
         ],
         "pareto": _front_document(front),
         "alternatives": [_alternative(each) for each in plan.alternatives],
+        "error": None if plan.error is None else {"median": plan.error[0], "p90": plan.error[1]},
     }
 
 
@@ -223,6 +246,20 @@ def _summary(plan: Plan, plain: Plan | None) -> Iterator[Prose]:
             f"1F1B over one connection a pair, without turns: {format_duration(plain.iteration)}"
             + ("" if speedup is None else f" ({speedup:.1f} times as long)")
         )
+
+
+def _quality(plan: Plan, extras: Extras) -> Iterator[Prose]:
+    """What the model uses of the peak, and how far such estimates were off."""
+    parts = []
+    if extras.use is not None:
+        parts.append(f"MFU {extras.use.model:.1%}, HFU {extras.use.hardware:.1%}")
+    if plan.error is not None:
+        median, most = plan.error
+        parts.append(
+            f"such estimates were {median:.1%} off in the median, 9 of 10 within {most:.1%}"
+        )
+    if parts:
+        yield Prose("; ".join(parts))
 
 
 def _speedup(plan: Plan, plain: Plan | None) -> float | None:
