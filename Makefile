@@ -92,6 +92,10 @@ crds: venv ## Write crds/, the chart's copies, docs/reference, docs/cli.md and t
 	@$(PYTHON) -m geotrain.cli.chart_values
 	@$(PYTHON) -m geotrain.cli.pictures
 
+answers: venv ## Renew what docs/plans.md shows and what nasty inputs are answered with: read both before a commit
+	@PYTHONPATH=tests $(PYTHON) -m support.nasty
+	@PYTHONPATH=tests $(PYTHON) -m support.readings
+
 digests: venv ## Renew the digests of plans, explorations and schedules, after a change on purpose
 	@PYTHONPATH=tests $(PYTHON) -m support.outputs > .digests.json
 	@mv .digests.json tests/unit/planning/data/digests.json
@@ -106,4 +110,4 @@ test: ## Run every test
 	@$(TESTBED) build
 	@$(MAKE) --no-print-directory SECONDS=5 figures fuzz integration e2e
 
-.PHONY: help preflight venv lock fmt lint types layers unit figures fuzz property integration e2e verify docs crds digests check test demo
+.PHONY: help preflight venv lock fmt lint types layers unit figures fuzz property integration e2e verify docs crds answers digests check test demo

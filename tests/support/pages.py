@@ -7,6 +7,7 @@ block stands in a comment on the line before it, which no reader of the site see
     <!-- test: quick start -->   on the bed, in the order of the page (e2e/test_quickstart.py)
     <!-- test: running job -->   on the bed, while the quick start's job runs
     <!-- test: at the end -->    on the bed, when the quick start has removed everything
+    <!-- test: figures -->       with what it prints, by make figures (support/readings.py)
     <!-- not run: REASON -->     nowhere; only its words are checked against the real commands
 """
 
@@ -20,8 +21,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 FOLDERS: Final = ("docs", "examples", "charts", "e2e", "tests", "benchmarks")
 LANGUAGES: Final = frozenset({"sh", "text", "yaml", "json", "python", "csv"})
-UNIT, QUICK_START, RUNNING_JOB, AT_THE_END, NOT_RUN = PLACES = (
-    "unit", "quick start", "running job", "at the end", "not run",
+UNIT, QUICK_START, RUNNING_JOB, AT_THE_END, FIGURES, NOT_RUN = PLACES = (
+    "unit", "quick start", "running job", "at the end", "figures", "not run",
 )  # fmt: skip
 PROGRAMS: Final = ("make", "geotrain", "kubectl", "helm", "docker", "export", "python3", "pip")
 

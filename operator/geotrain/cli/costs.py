@@ -128,7 +128,7 @@ def _parts(asked: problem.Problem, found: Manifests) -> _Known:
 
 
 def utilisation(asked: problem.Problem, plan: Plan) -> Utilisation | None:
-    """What a plan uses of the peak of its GPUs; None where the model or an accelerator is not known."""
+    """What a plan uses of the peak of its GPUs; None where model or accelerator is not known."""
     if asked.job.spec.model is None:
         return None
     peak = 0.0

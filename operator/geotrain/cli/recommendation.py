@@ -70,11 +70,13 @@ def manifest(
     written: dict[str, Any] = job.model_dump(by_alias=True, mode="json", exclude_unset=True)
     written.pop("status", None)
     spec, split = written["spec"], layout.degrees
-    spec["parallelism"] = {
+    spec["parallelism"] |= {
         "data": split.data,
         "pipeline": split.pipeline,
         "tensor": split.tensor,
     }
+    if split.pipeline != job.spec.parallelism.pipeline:
+        spec["parallelism"].pop("layersPerStage", None)
     spec["batch"] = {"global": job.spec.batch.global_, "micro": layout.micro_batch}
     objective = spec.get("placement", {}).get("objective")
     spec["placement"] = {"policy": "Atlas", "dataCenters": list(names)} | (
@@ -94,6 +96,9 @@ def replaced(job: GeoTrainingJob, layout: Layout) -> Iterator[str]:
     """What ``manifest`` puts something else in place of, besides degrees and recompute."""
     if job.spec.placement.policy == "Fixed":
         yield "placement.stages is left out: geotrain chooses among the data centres"
+    cut = job.spec.parallelism
+    if cut.layers_per_stage and layout.degrees.pipeline != cut.pipeline:
+        yield f"layersPerStage is left out: it has {cut.pipeline} stages"
     reference = job.spec.profile_ref
     if reference is not None and _changes_costs(job, layout):
         yield (

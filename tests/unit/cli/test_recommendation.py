@@ -114,6 +114,18 @@ def test_what_is_put_in_place_of_something_is_remarked(tmp_path):
     assert "profileRef" not in made["spec"]
 
 
+def test_what_was_said_of_other_stages_is_left_out(tmp_path):
+    said = "tensor: 2, sequenceParallel: true, layersPerStage: [2, 2, 2, 2]}"
+    text, made = explored(tmp_path, JOB.replace("tensor: 2}", said) + PLACES)
+    cut = made["spec"]["parallelism"]
+    assert cut["sequenceParallel"] is True
+    if cut["pipeline"] == 4:
+        assert cut["layersPerStage"] == [2, 2, 2, 2]
+    else:
+        assert "layersPerStage" not in cut
+        assert "# layersPerStage is left out: it has 4 stages.\n" in text
+
+
 def test_a_better_layout_that_no_job_can_say_is_remarked(tmp_path):
     text, _ = explored(tmp_path, JOB + PLACES)
     assert "# the best layout of all takes " in text

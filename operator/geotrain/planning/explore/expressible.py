@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from geotrain.planning.costs.memory import Recompute
 from geotrain.planning.explore.layouts import AXES, Axis, Degrees, Layout, Placement, factors
 from geotrain.planning.explore.network import Network
 from geotrain.planning.explore.search import Space
 
 _NESTING: Final[tuple[Axis, ...]] = ("tensor", "context", "data", "pipeline")
+_RECOMPUTES: Final = (Recompute.NOTHING, Recompute.ALL)
 _WIDE: Final = 2
 """Tiers below the wide area."""
 
@@ -30,8 +32,8 @@ def foreign(network: Network, layout: Layout) -> Iterator[str]:
             yield f"{name} {degree}"
     if layout.chunks > 1:
         yield f"{layout.schedule} with {layout.chunks} chunks"
-    if layout.recompute == "selective":
-        yield "recompute selective"
+    if layout.recompute not in _RECOMPUTES:
+        yield f"recompute {layout.recompute}"
     rows = dict(zip(AXES, factors(network, split, layout.placement), strict=True))
     if any(factor > 1 for factor in rows["tensor"][1:]):
         yield f"tensor {split.tensor} over several nodes"
@@ -55,7 +57,7 @@ def expressible(network: Network, space: Space) -> Space:
         turned=tuple(turned for _, turned in kept),
         placements=(placement,),
         schedules=(("OneFOneB", 1),),
-        recomputes=tuple(each for each in space.recomputes if each != "selective"),
+        recomputes=tuple(each for each in space.recomputes if each in _RECOMPUTES),
     )
 
 
