@@ -5,7 +5,7 @@ from typing import Final
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "calibrate": (
         (
-            "an accelerator's shares from vTrain's published runs, tested on every second of them",
+            "an A100's shares, from vTrain's published runs",
             "geotrain calibrate tests/data/vtrain/ground_truth_multi.csv --accelerator A100"
             " --source vTrain --licence MIT -o a100.json",
         ),
