@@ -10,7 +10,7 @@ rows ask of each other the replay shows, and it returns None where they wait in 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from math import fsum
 from typing import Any
 
@@ -268,7 +268,9 @@ def _walk(shop: Shop, rows: Rows) -> Any:
         device = ready.pop()
         done = at[device]
         before = done[-1] if done else count + device
-        for code in islice(rows[device], len(done), None):
+        row = rows[device]
+        for index in range(len(done), len(row)):
+            code = row[index]
             number, makers = taken[code], made[code]
             if number >= len(makers):
                 waiting[device] = code
