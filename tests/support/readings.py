@@ -18,7 +18,7 @@ from geotrain.cli.main import app
 from support.pages import FIGURES, ROOT, blocks, read
 
 PAGE: Final = "docs/plans.md"
-_FIGURE: Final = re.compile(r"(?<![\w.-])\d[\d,]*(?:\.\d+)?(?![\w-])")
+_FIGURE: Final = re.compile(r"(?<![\w.-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w-])")
 _UNITS: Final = re.compile(r"(\d)(Gi|Mi|Ki|ms|us|s|G|M|T|B|%)\b")
 
 
