@@ -52,8 +52,8 @@ def older() -> tuple[Any, ...]:
         ({"version": "0.9"}, Level.WARNING, "controller is of version 0.9"),
         ({"definitions": CRDS[1:]}, Level.ERROR, "is missing; kubectl apply --server-side -f crds"),
         ({"definitions": older()}, Level.ERROR,
-         "the CRD datacenters.geotrain.io is older: it lacks spec.network, spec.network.latency,"
-         " spec.network.podCIDRs and 1 more"),
+         "the CRD datacenters.geotrain.io is older: it lacks spec.network, spec.network.gpuRate,"
+         " spec.network.latency and 4 more"),
         ({"controller": None}, Level.ERROR, "there is no controller"),
         ({"controller": {}}, Level.ERROR, "the controller has no ready pod"),
         ({"settings": "log: {level: LOUD}"}, Level.ERROR, "settings: log.level"),

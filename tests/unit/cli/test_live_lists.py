@@ -158,7 +158,7 @@ def test_top_shows_everything(hub):
     assert [line for line in found.splitlines() if line in ("Jobs", "Prefill pools",
             "Data centres")] == ["Jobs", "Prefill pools", "Data centres"]  # fmt: skip
     jobs = rows(found)
-    assert ["team-a", "gpt", "Running", "1.899s", "2.4s", "31%", "7", "0", "4Gi", "4s/10s",
+    assert ["team-a", "gpt", "Running", "1.896s", "2.4s", "31%", "7", "0", "4Gi", "4s/10s",
             "40%"] in jobs  # fmt: skip
     assert ["team-b", "llama", "New", "-", "-", "-", "-", "0", "-", "-"] in jobs
 
@@ -195,7 +195,7 @@ def test_top_for_programs(hub):
     assert names == ["geotrainingjob.geotrain.io/gpt", *pools, *centers]
     assert listed(hub.run("top", "pools", "-o", "name")) == "prefillpool.geotrain.io/llama\n"
     found = json.loads(listed(hub.run("top", "-o", "json")))
-    assert found["jobs"][0]["gpuBusy"] == pytest.approx(0.386 * 1.899 / 2.4, abs=0.005)
+    assert found["jobs"][0]["gpuBusy"] == pytest.approx(0.386 * 1.896 / 2.4, abs=0.005)
     assert found["jobs"][0]["bubbleSeconds"] == {"offered": 10, "used": 4}
     assert found["pools"][0]["name"] == "llama"
     assert found["dataCenters"][0]["usedGpus"] is None

@@ -58,13 +58,13 @@ def test_auto_is_faster_as_it_runs_weight_gradients_apart_and_says_how_much(tmp_
 def test_json_has_the_figures():
     plan = planned()
     assert [each["dataCenter"] for each in plan["placement"]] == [
-        "dc-east",
-        "dc-central",
         "dc-west",
+        "dc-central",
+        "dc-east",
     ]
     assert plan["microBatches"] == 16
     assert plan["iterationSeconds"] == pytest.approx(1.90, abs=0.02)
-    assert plan["baselineSeconds"] == pytest.approx(29.9, abs=0.1)
+    assert plan["baselineSeconds"] == pytest.approx(31.3, abs=0.1)
     assert plan["speedup"] == pytest.approx(plan["baselineSeconds"] / plan["iterationSeconds"])
     assert {link["connections"] for link in plan["links"]} == {34, 38}
     assert plan["alternatives"][0]["why"] == ""
@@ -150,7 +150,7 @@ def test_where_memory_rules_out_the_baseline_there_is_no_speedup(tmp_path):
 
 def test_the_grid_has_a_row_a_stage():
     result = run(*JOB, *TOPOLOGY, "--grid")
-    assert "dc-east 0    a" in result.stdout
+    assert "dc-west 0    a" in result.stdout
 
 
 def test_a_folder_that_may_not_be_listed_is_named(monkeypatch, tmp_path):
@@ -326,7 +326,7 @@ def test_no_plan_says_which_data_centre_lacks_what(tmp_path):
     ("name", "old", "new", "code", "sentence"),
     [
         ("job.yaml", "data: 2", "data: 3", "InvalidParallelism", "32 samples does not divide"),
-        ("job.yaml", "global: 32", "global: 100000000", "InvalidParallelism", "4000000 that can"),
+        ("job.yaml", "global: 32", "global: 100000000", "InvalidParallelism", "at most 2000000"),
         (
             "topology.yaml",
             "apiVersion: geotrain.io/v1alpha1\nkind: WanLink",

@@ -10,9 +10,7 @@ from geotrain.api.pod_template import job_problems
 from geotrain.api.v1alpha1 import GeoTrainingJob
 from geotrain.cli import recommendation
 from geotrain.cli.main import app
-from geotrain.planning.explore.layouts import Layout
-from geotrain.planning.explore.search import Allowance, whole_space
-from geotrain.planning.explore.steps import memory
+from geotrain.planning.explore.search import Allowance, Explorer, whole_space
 from support import exploring
 
 JOB = """
@@ -127,7 +125,8 @@ def test_what_was_said_of_other_stages_is_left_out(tmp_path):
 
 
 def test_a_better_layout_that_no_job_can_say_is_remarked(tmp_path):
-    text, _ = explored(tmp_path, JOB + PLACES)
+    one = PLACES.split("---")[1].replace('"8"', '"16"')
+    text, _ = explored(tmp_path, f"{JOB}---{one}")
     assert "# the best layout of all takes " in text
     assert ", which no job can say.\n" in text
 
@@ -154,9 +153,10 @@ def test_where_nothing_that_a_job_can_say_fits_there_is_none(tmp_path):
 def test_where_only_other_layouts_fit_they_are_named():
     task = exploring.problem(exploring.machine(units=(4, 2, 2)))
     given = exploring.given(task, recompute="full")
-    layouts = [Layout(each, recompute="full") for each in whole_space(task, given).degrees]
-    least = min(memory(task, each) for each in layouts)
-    tight = replace(task, device=replace(task.device, memory=round(least)))
+    explorer = Explorer(task, given)
+    layouts = [replace(given, degrees=each) for each in whole_space(task, given).degrees]
+    least = min(explorer.evaluate(each).memory for each in layouts)
+    tight = exploring.problem(task.network, memory=round(least))
     best = recommendation.recommend([(("dc-west",), tight, given)], Allowance())
     assert best.found is None
     (remark,) = best.remarks

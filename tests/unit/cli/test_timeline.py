@@ -26,7 +26,7 @@ def test_the_table_shows_the_grid_the_ranks_and_the_flows():
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert "an iteration" in lines[0]
-    assert len(next(line for line in lines if line.startswith("dc-east 0 "))) <= 75
+    assert len(next(line for line in lines if line.startswith("dc-west 0 "))) <= 75
     assert "Ranks" in result.stdout
     assert "Wide area" in result.stdout
 
