@@ -223,6 +223,11 @@ def test_a_very_long_iteration_is_set_beside_those_that_are_quick_and_says_so():
     assert "compared with patterns (gpipe, 1f1b, geopipe) and atlas alone" in said
 
 
+def test_a_long_iteration_is_set_beside_the_others_in_the_same_memory_alone():
+    one = pipeline(1)
+    assert len(list(rivals(one, [9], 40))) > len(list(rivals(one, [9], 2_700)))
+
+
 def test_a_very_long_iteration_is_made_of_one_list():
     place = shop(pipeline(1), LONG // 3 + 1, [3], split=True)
     found = sweep(place, rows_of(greedy(pipeline(1), LONG // 3 + 1, [3]), place))
