@@ -189,8 +189,8 @@ def _compared(costs: Costs, micro_batches: int) -> str:
     if actions <= RIVALS:
         return ""
     return (
-        f"the best so far: beyond {RIVALS:,} actions one list is made, and compared with gpipe, "
-        f"1f1b and {', '.join(_QUICK)} alone; this iteration has {actions:,}"
+        f"the best so far: beyond {RIVALS:,} actions one list is made, and compared with patterns "
+        f"(gpipe, 1f1b, geopipe) and atlas alone; this iteration has {actions:,}"
     )
 
 

@@ -41,7 +41,7 @@ _REPLAYED = 3
 LISTED = 300_000
 """Actions that all lists of one order together may schedule: some two seconds."""
 
-LISTED_WHOLE = 25_000
+LISTED_WHOLE = 10_000
 """Actions up to which all variants are made; of longer iterations only the best two of so many."""
 
 _LISTED_LONG = 2

@@ -111,6 +111,13 @@ def test_where_memory_cuts_the_warm_up_off_it_is_divided_anew(cap, seconds):
     assert makespan(replayed(geopipe(costs, [cap] * 8, 96), costs)) == seconds
 
 
+def test_one_boundary_may_get_more_than_another():
+    """Nine in flight do not hold two extras at both; neither two nor one at each is best."""
+    times = Uniform(1.0, 1.0, 1.0, 1.0, 0.0, 2.0, (1, 4))
+    costs = times.costs(tuple(range(6)))
+    assert fitted_depths(costs, [9] * 6, 11) == (9, 8, 6, 5, 4, 1)
+
+
 def test_a_very_long_iteration_is_tried_in_the_two_ways_that_are_known():
     costs = cut_twice(2.0, 1.0)
     assert fitted_depths(costs, [8] * 8, 300_000) == (8, 7, 6, 5, 4, 3, 2, 1)

@@ -166,6 +166,14 @@ def test_a_whole_backward_stays_whole_and_no_split_order_counts_against_it():
     assert measured(whole, costs)[0] <= measured(orders.gpipe(4, 6), costs)[0]
 
 
+def test_others_that_wait_in_a_circle_do_not_count_and_no_search_is_made_without_budget():
+    costs = pipeline(3, {1: wan(1.0, 4.0)})
+    stuck = read_order("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n2F0,2B0,2F1,2B1\n")
+    quick = greedy(costs, 2, [2] * 3, searched=0, others=[stuck])
+    assert checks.problems(quick, [2] * 3) == []
+    assert measured(greedy(costs, 2, [2] * 3), costs)[0] <= measured(quick, costs)[0]
+
+
 def test_the_span_may_come_first():
     costs = profiled(4, 10_000, 12_000, 7_000, 9_000)
     caps = [3, 4, 3, 2]
@@ -212,7 +220,12 @@ def test_a_very_long_iteration_is_set_beside_those_that_are_quick_and_says_so():
     assert policy("greedy").note(one, RIVALS // 3) == ""
     said = policy("greedy").note(one, micro_batches)
     assert "beyond 100,000 actions" in said
-    assert "compared with gpipe, 1f1b and geopipe, atlas" in said
+    assert "compared with patterns (gpipe, 1f1b, geopipe) and atlas alone" in said
+
+
+def test_a_long_iteration_is_set_beside_the_others_in_the_same_memory_alone():
+    one = pipeline(1)
+    assert len(list(rivals(one, [9], 40))) > len(list(rivals(one, [9], 2_700)))
 
 
 def test_a_very_long_iteration_is_made_of_one_list():
