@@ -138,8 +138,7 @@ def _planned(found: Manifests, job: GeoTrainingJob) -> str:
     """What geotrain plan makes of the job. Exits with its reasons where that is nothing."""
     if found.missing_profile(job, None):
         return "geotrain plan needs the profile that profileRef names"
-    fitting, _ = pods.fitting(found, job)
-    chosen = choose(fitting.topology(job), fitting.workload(job, None))
+    chosen = choose(found.topology(job), found.workload(job, None))
     if isinstance(chosen, Infeasible):
         answer.refuse(chosen, answer.Output.TABLE)
     return f"by geotrain plan {format_duration(chosen.iteration)} under {chosen.schedule}"
@@ -154,9 +153,11 @@ def _asked(given: problem.Given, job: str | None) -> _Asked:
             )
         return _Asked([((), *exploration(document))])
     found, chosen = problem.gather(given, None, job)
-    spread = of_job(chosen, found.topology(chosen), found.data_centers, found.calibrated(chosen))
+    fitting, notes = pods.fitting(found, chosen)
+    topology = fitting.topology(chosen)
+    spread = of_job(chosen, topology, fitting.data_centers, fitting.calibrated(chosen))
     cases = [(region.data_centers, asked, layout) for region, asked, layout in spread]
-    return _Asked(cases, problem.unused(found), (found, chosen))
+    return _Asked(cases, problem.unused(found, notes), (fitting, chosen))
 
 
 def _exploration(files: list[Path]) -> Mapping[str, Any] | None:

@@ -297,6 +297,48 @@ def estimated(folder, accelerators):
     return json.loads(result.stdout)["layers"]
 
 
+PLANS = Path(__file__).parents[3] / "examples/plans"
+
+
+def test_an_estimate_shows_memory_by_kind_use_of_the_peak_and_what_it_was_off():
+    path = PLANS / "llama-8b-two-nodes.yaml"
+    shown = run("plan", "-f", path).stdout
+    heads = "stages data centre weights gradients optimizer activations peak of headroom"
+    assert heads in " ".join(shown.split())
+    assert "MFU " in shown
+    assert "off in the median, 9 of 10 within" in shown
+    plan = json.loads(run("plan", "-f", path, "-o", "json").stdout)
+    assert 0 < plan["mfu"] < plan["hfu"] < 1
+    assert 0 < plan["error"]["median"] < plan["error"]["p90"]
+    for each in plan["memory"]:
+        kinds = ("weight", "gradient", "optimizer", "state", "activation", "transient")
+        assert each["peakBytes"] == sum(each[f"{kind}Bytes"] for kind in kinds)
+        assert each["headroomBytes"] == each["limitBytes"] - each["peakBytes"] >= 0
+        assert each["stateBytes"] == 0
+
+
+def test_idle_gpus_are_told_with_what_would_use_them(tmp_path):
+    job = replaced(tmp_path, "job.yaml", "data: 2", "data: 1")
+    shown = run("plan", "-f", job, *TOPOLOGY).stdout
+    assert "Idle GPUs" in shown
+    assert "would use them: " in shown
+    plan = json.loads(run("plan", "-f", job, *TOPOLOGY, "-o", "json").stdout)
+    assert sum(each["gpus"] for each in plan["idle"]) == 6
+    assert 6 < plan["wouldUseIdle"]["gpus"] <= 12
+    assert plan["wouldUseIdle"]["iterationSeconds"] < plan["iterationSeconds"]
+
+
+def test_of_many_stages_only_wide_tables_show_all(tmp_path):
+    job = replaced(tmp_path, "job.yaml", "data: 2, pipeline: 6", "data: 1, pipeline: 24")
+    job.write_text(job.read_text().replace("policy: Atlas", "policy: OneFOneB"))
+    places = tmp_path / "places.yaml"
+    text = (DATA / "topology.yaml").read_text().replace('gpus: "4"', 'gpus: "12"')
+    places.write_text(text.replace("gpus: {free: 4}", "gpus: {free: 12}"))
+    files = ["plan", "-f", job, "--topology", places]
+    assert "more rows with -o wide" in run(*files).stdout
+    assert "more rows" not in run(*files, "-o", "wide").stdout
+
+
 def test_costs_are_estimated_from_the_model_on_a_named_accelerator(tmp_path):
     layers = estimated(tmp_path, {"dc-central": "H100"})
     assert sum(layers) == 24

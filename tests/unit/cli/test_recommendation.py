@@ -150,6 +150,36 @@ def test_where_nothing_that_a_job_can_say_fits_there_is_none(tmp_path):
     assert result.stdout == ""
 
 
+def test_where_only_layouts_fit_that_no_job_can_say_they_are_told(tmp_path):
+    path = tmp_path / "files.yaml"
+    path.write_text(JOB.replace("60G", "2500M") + PLACES)
+    result = run("explore", path, "-o", "job")
+    assert result.exit_code == 1
+    assert "the best layout of all takes " in result.stderr
+    assert "over several nodes, which no job can say" in " ".join(result.stderr.split())
+
+
+def test_what_cannot_be_planned_is_refused_with_the_plans_reason(tmp_path):
+    """A plan replays every action, and an exploration moves on by what repeats."""
+    path = tmp_path / "files.yaml"
+    text = JOB.replace("data: 2, pipeline: 4, tensor: 2", "data: 1, pipeline: 2, tensor: 1")
+    text = text.replace("gpu: 2", "gpu: 1").replace("global: 32, micro: 1", "global: 8000000, micro: 8")
+    path.write_text(text.replace("60G", "24G") + PLACES)
+    result = run("explore", path, "-o", "job")
+    assert result.exit_code == 2
+    assert "no plan: InvalidParallelism" in result.stderr
+
+
+def test_data_centres_that_the_pods_are_not_for_are_left_out(tmp_path):
+    other = PLACES.replace("dc-east, annotations", "dc-odd, annotations").replace(
+        "{local: true}, accelerator: H100}", "{local: true}, accelerator: H100, gpuResource: a/b}"
+    )
+    places = PLACES.replace('"8"', '"16"') + "---" + other.split("---")[2]
+    text, made = explored(tmp_path, JOB + places)
+    assert "# dc-odd is left out: " in text
+    assert "dc-odd" not in made["spec"]["placement"]["dataCenters"]
+
+
 def test_where_only_other_layouts_fit_they_are_named():
     task = exploring.problem(exploring.machine(units=(4, 2, 2)))
     given = exploring.given(task, recompute="full")
