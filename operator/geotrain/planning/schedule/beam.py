@@ -23,6 +23,9 @@ from geotrain.units import Seconds
 _ALIKE = 8
 """States that have run the same actions and are kept side by side."""
 
+_MEAN = 0.95
+"""How much the mean of the devices' bounds counts in a state's rank, beside the bound on all."""
+
 _NO_TIMES: tuple[Seconds, ...] = ()
 
 _Output = tuple[int, int, Seconds, Seconds]
@@ -62,10 +65,12 @@ class Graph:
 class State:
     """A part of a schedule: how far it is, and when devices, links and queues are what.
 
-    ``bounds[d]`` is when device d ends at best. ``before`` is the state one action ago.
+    ``bounds[d]`` is when device d ends at best, and ``bound`` when all have. The less ``rank`` is,
+    the better. ``before`` is the state one action ago.
     """
 
-    rank: tuple[Seconds, Seconds]
+    bound: Seconds
+    rank: Seconds
     done: tuple[int, ...]
     free: tuple[Seconds, ...]
     bounds: tuple[Seconds, ...]
@@ -152,7 +157,7 @@ def beam(
     level = [nothing_yet(shop, graph)]
     for _ in range(shop.actions):
         children = [child for state in level for child in _children(shop, graph, state)]
-        level = _best([each for each in children if each.rank[0] < limit], width)
+        level = _best([each for each in children if each.bound < limit], width)
     return [_rows(shop, state, mirrored) for state in level]
 
 
@@ -182,7 +187,8 @@ def nothing_yet(shop: Shop, graph: Graph) -> State:
     for code in graph.codes:
         work[shop.devices[code]] += shop.micro_batches * shop.seconds[code]
     return State(
-        rank=(0.0, 0.0),
+        bound=0.0,
+        rank=0.0,
         done=(0,) * len(shop.seconds),
         free=graph.first,
         bounds=tuple(work),
@@ -270,14 +276,15 @@ def after(shop: Shop, graph: Graph, state: State, code: int, start: Seconds) -> 
         begin = max(end, busy[link])
         busy[link] = begin + spacing
         queues[queue] = (*queues[queue], begin + way)
-    bound = max(state.rank[0], bounds[device], end + graph.rest[code])
+    bound = max(state.bound, bounds[device], end + graph.rest[code])
     left = _work_left(shop, graph, done, device)
     if left or code % KINDS < graph.kinds:
         bound = max(bound, end + left + graph.home[device])
     if code % KINDS == graph.takes:
         bound = max(bound, start + _held(shop, graph, done, device, code))
+    rank = _MEAN * fsum(bounds) / len(bounds) + (1 - _MEAN) * bound
     return State(
-        (bound, fsum(bounds)), tuple(done), tuple(free), tuple(bounds), tuple(room), tuple(busy),
+        bound, rank, tuple(done), tuple(free), tuple(bounds), tuple(room), tuple(busy),
         tuple(queues), code, state,
     )  # fmt: skip
 

@@ -90,6 +90,9 @@ GROWN = 10_000
 _FEWEST_LISTS = 4
 _STARTS = 3
 _FEWEST_REPLAYS = 100
+GROWN_FOLDED = 3 * GROWN
+"""The same where ranks run several stages, which leaves more that could be next."""
+
 _DIRECTIONS = 2
 _BEAMS = 6
 _NARROWEST = 32
@@ -165,7 +168,9 @@ def _listed(place: Shop) -> Iterator[Rows]:
 def _grown(goal: Goal, ranked: list[_Found], least: Score) -> list[_Found]:
     """What beams find that is shorter than the best so far, in both directions of time in turn."""
     place, best = goal.shop, ranked[0].score[0]
-    width, turn, misses = GROWN // place.actions, 0, 0
+    is_folded = len(place.caps) < place.stages
+    width = (GROWN_FOLDED if is_folded else GROWN) // place.actions
+    turn = misses = 0
     if width < _NARROWEST:
         return []
     found: list[_Found] = []

@@ -39,7 +39,7 @@ def test_what_a_part_of_a_schedule_can_become_is_never_bounded_above_what_it_bec
             arrivals = (state.queues[queue][0] for queue in graph.inputs[code])
             start = max([state.free[place.devices[code]], *arrivals])
             state = beams.after(place, graph, state, code, start)
-            assert state.rank[0] <= found.makespan + 1e-6
+            assert state.bound <= found.makespan + 1e-6
         assert set(state.done) == {place.micro_batches}
 
 
