@@ -163,7 +163,9 @@ def test_what_cannot_be_planned_is_refused_with_the_plans_reason(tmp_path):
     """A plan replays every action, and an exploration moves on by what repeats."""
     path = tmp_path / "files.yaml"
     text = JOB.replace("data: 2, pipeline: 4, tensor: 2", "data: 1, pipeline: 2, tensor: 1")
-    text = text.replace("gpu: 2", "gpu: 1").replace("global: 32, micro: 1", "global: 8000000, micro: 8")
+    text = text.replace("gpu: 2", "gpu: 1").replace(
+        "global: 32, micro: 1", "global: 8000000, micro: 8"
+    )
     path.write_text(text.replace("60G", "24G") + PLACES)
     result = run("explore", path, "-o", "job")
     assert result.exit_code == 2
