@@ -53,10 +53,13 @@ types: venv ## Check types
 layers: venv ## Check the direction of imports
 	@PYTHONPATH=operator $(VENV)/bin/lint-imports
 
-unit: venv ## Run the unit tests; all that is pure must be covered whole
+unit: venv ## Run the unit tests
+	@$(VENV)/bin/pytest tests/unit --quiet --numprocesses=auto -m "not figures"
+
+cover: venv ## Run the unit tests, traced line by line; all that is pure must be covered whole
 	@$(VENV)/bin/pytest tests/unit --quiet --numprocesses=auto -m "not figures" --cov --cov-report=term
 
-figures: venv ## Hold the planner against published figures
+figures: venv ## Hold the planner against published figures and committed digests
 	@$(VENV)/bin/pytest tests/unit --quiet --numprocesses=auto -m figures
 
 SECONDS ?= 60
@@ -67,7 +70,7 @@ property: venv ## Run the property tests with twelve times as many examples, new
 	@GEOTRAIN_THOROUGH=1 $(VENV)/bin/pytest tests/unit --quiet -m hypothesis
 
 integration: venv programs ## Run the tests that need sockets, network namespaces and bare control planes
-	@$(VENV)/bin/pytest tests/integration -ra
+	@$(VENV)/bin/pytest tests/integration -ra --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 demo: ## Run the main job on three local clusters, from nothing to a summary
 	@$(PREFLIGHT) demo
@@ -106,8 +109,8 @@ check: ## The fast part: for every commit, under two minutes
 
 test: ## Run every test
 	@$(PREFLIGHT) test
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory lint types layers verify cover
 	@$(TESTBED) build
 	@$(MAKE) --no-print-directory SECONDS=5 figures fuzz integration e2e
 
-.PHONY: help preflight venv lock fmt lint types layers unit figures fuzz property integration e2e verify docs crds answers digests check test demo
+.PHONY: help preflight venv lock fmt lint types layers unit cover figures fuzz property integration e2e verify docs crds answers digests check test demo

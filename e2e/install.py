@@ -1,5 +1,6 @@
 """Installs geotrain on the three clusters as a person would: Helm, join."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -40,10 +41,19 @@ def server(name: str) -> str:
 
 
 def _helm(cluster: Cluster) -> None:
+    _unlock(cluster)
     cluster.helm(
         "upgrade", "--install", "geotrain", str(CHART), "--namespace", SYSTEM, "--create-namespace",
         *values(cluster.name), "--wait", "--timeout", "4m",
     )  # fmt: skip
+
+
+def _unlock(cluster: Cluster) -> None:
+    """Drop the record of an installation that was cut off: Helm waits for such a one for ever."""
+    pending = json.loads(cluster.helm("list", "--pending", "--namespace", SYSTEM, "-o", "json"))
+    for release in pending:
+        record = f"sh.helm.release.v1.{release['name']}.v{release['revision']}"
+        cluster.kubectl("delete", "secret", record, "--namespace", SYSTEM)
 
 
 def values(name: str) -> tuple[str, ...]:

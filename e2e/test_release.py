@@ -4,6 +4,7 @@ Namespaces enforce Pod Security: what the chart installs fits "restricted".
 """
 
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,3 +139,17 @@ def test_drained_it_leaves_the_job_but_no_pod_and_no_stuck_namespace(job: Job) -
     install.install()
     job.patch(suspend=False)
     job.await_running()
+
+
+def test_an_installation_that_was_cut_off_is_not_in_the_way_of_the_next() -> None:
+    member = Cluster("dc-east")
+    waits = ("--set", "image.tag=none", "--wait", "--timeout", "4m")
+    with pytest.raises(subprocess.TimeoutExpired):
+        member.helm(
+            *("upgrade", "geotrain", str(install.CHART), "-n", SYSTEM),
+            *(*install.values(member.name), *waits),
+            timeout=5,
+        )
+    assert status(member.name) == "pending-upgrade"
+    install.install()
+    assert status(member.name) == "deployed"

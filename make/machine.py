@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import kernel
 
@@ -24,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 GIB = 1 << 30
 CONTROLLERS = frozenset({"cpu", "memory", "pids"})
 DEAD_PORTS = (1, 9)  # tests connect to them and expect nobody there
+CLUSTERS = 3
+NODES = quote('{"label":["io.x-k8s.kind.cluster"]}')
 
 # What is looked for in another way than by a program's name on the PATH.
 TORCH = "python3-torch"
@@ -56,7 +59,7 @@ class Facts(NamedTuple):
     cores: float = 2.0
     memory: int = 16 * GIB
     disks: tuple[Disk, ...] = ()
-    cold: bool = True  # whether Kubernetes has to be built first
+    state: str = "cold"  # warm: the programs are built; up: the clusters run, with their images
     kernel: Mapping[str, str | None] = {}
     cgroups: frozenset[str] | None = CONTROLLERS
     docker: str = "silent"  # answers, denied or silent
@@ -84,13 +87,24 @@ def observe(names: Iterable[str], *, bed: bool) -> Facts:
         cores=_cores(),
         memory=_memory(),
         disks=tuple(_disks(cache, kept)),
-        cold=not (Path(os.environ.get("GEOTRAIN_PROGRAMS") or cache / "bin") / "kubelet").exists(),
+        state=_state(Path(os.environ.get("GEOTRAIN_PROGRAMS") or cache / "bin"), bed=bed),
         kernel=kernel.features(kept) if bed and root else {},
         cgroups=_controllers() if bed else CONTROLLERS,
         docker=docker,
         taken=tuple(port for port in DEAD_PORTS if _answers(port)),
         loopback=_loopback(),
     )
+
+
+def _state(programs: Path, *, bed: bool) -> str:
+    """How much of what takes room is there already."""
+    if not (programs / "kubelet").exists():
+        return "cold"
+    try:
+        nodes = json.loads(_ask_docker(f"/containers/json?filters={NODES}")) if bed else ()
+    except (OSError, ValueError):
+        nodes = ()
+    return "up" if len(nodes) >= CLUSTERS else "warm"
 
 
 def _user() -> str:

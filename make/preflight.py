@@ -66,9 +66,9 @@ NEEDS = (
 
 MEMORY = {"check": 2, "programs": 3, "clusters": 9, "demo": 13, "test": 13}  # GiB
 CORES = {"check": 1, "programs": 1, "clusters": 2, "demo": 2, "test": 2}
-CACHE_GIB = {"cold": 14, "warm": 4}  # Go's caches, programs and image archives
-DOCKER_GIB = {"cold": 12, "warm": 9}  # images, and what the nodes write
-TEMPORARY_GIB = 4  # a root file system, and what Go links
+CACHE_GIB = {"cold": 14, "warm": 4, "up": 1}  # Go's caches, programs and image archives
+DOCKER_GIB = {"cold": 12, "warm": 9, "up": 2}  # images, and what the nodes write
+TEMPORARY_GIB = {"cold": 4, "warm": 4, "up": 2}  # a root file system, and what Go links
 CHECK_GIB = 3  # .venv and caches of tools
 
 
@@ -137,12 +137,11 @@ def _size(facts: Facts, goal: str) -> list[tuple[str, str]]:
 
 def _disk(facts: Facts, goal: str) -> list[tuple[str, str]]:
     """What each file system lacks; uses on the same one add up."""
-    state = "cold" if facts.cold else "warm"
     wanted = {
         "project": CHECK_GIB,
-        "cache": CACHE_GIB[state] if goal in _BUILD else 0,
-        "temporary": TEMPORARY_GIB if goal in _BUILD else 0,
-        "docker": DOCKER_GIB[state] if goal in _BED else 0,
+        "cache": CACHE_GIB[facts.state] if goal in _BUILD else 0,
+        "temporary": TEMPORARY_GIB[facts.state] if goal in _BUILD else 0,
+        "docker": DOCKER_GIB[facts.state] if goal in _BED else 0,
     }
     faults = []
     by_device: dict[int, list[Disk]] = {}
@@ -251,8 +250,8 @@ def install(verdict: Verdict, facts: Facts) -> bool:
     """Installs what packages bring, after naming them; whether that went well."""
     names = packages(verdict.needs, facts)
     print(f"installing {len(names)} Debian packages (about 2 min; INSTALL=no refuses):")
-    for need in verdict.needs:
-        print(f"  {need.package:<22} {need.use}")
+    for package, use in dict.fromkeys((need.package, need.use) for need in verdict.needs):
+        print(f"  {package:<22} {use}")
     sys.stdout.flush()
     began = time.monotonic()
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "a"}

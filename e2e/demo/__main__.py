@@ -23,12 +23,12 @@ from e2e.testbed.config import Bed, load
 from geotrain.errors import GeotrainError
 
 OUT = ROOT / ".demo"
-SINGLE_ITERATIONS = 3
+SINGLE_ITERATIONS = 2  # of the second: in the first, connections are opened
 WARM_ITERATIONS = 2
-MEASURED_ITERATIONS = 12
+MEASURED_ITERATIONS = 8
 TRACE_SPEED = 8.0
 
-RUNS_SECONDS = 400.0  # from the clusters that are up to the summary, on two cores
+RUNS_SECONDS = 420.0  # from the clusters that are up to the summary, on two cores
 
 console = Console(highlight=False)
 
@@ -59,7 +59,7 @@ def demo(bed: Bed) -> dict[str, Any]:
     job = training.manifest()
     measured = partial(_valid, bed)
 
-    with step("training over one connection a pair, without turns", "3 min"):
+    with step("training over one connection a pair, without turns", "2 min"):
         single = measured(
             lambda: _single(Training(training.single_connection(job, SINGLE_ITERATIONS)))
         )

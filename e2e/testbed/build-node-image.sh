@@ -23,7 +23,7 @@ trap 'rm -rf "$work"; docker rm -f "$builder" > /dev/null 2>&1 || true' EXIT
 mkdir -p "$stage"/{usr/local/bin,usr/bin,kind/manifests}
 cp -r --no-preserve=mode "$files"/. "$stage"/
 chmod 755 "$stage"/usr/local/bin/* "$stage"/kind/bin/*
-install -m755 "$bin"/{containerd,containerd-shim-runc-v2,ctr,crictl} "$stage/usr/local/bin/"
+install -m755 "$bin"/{containerd,containerd-shim-runc-v2,ctr} "$stage/usr/local/bin/"
 install -m755 "$bin"/{kubelet,kubeadm,kubectl} "$stage/usr/bin/"
 echo "$k8s" > "$stage/kind/version"
 # Without CAP_SYS_RESOURCE no process may raise its limits or lower its OOM score.

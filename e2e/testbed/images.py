@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import threading
@@ -32,7 +33,7 @@ PUBLIC_POLICY = "docker.io/cloudnativelabs/kube-router:v2.1.0"
 NODE_PROGRAMS = [
     *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
     *("kubelet", "kubeadm", "kubectl"),
-    *("containerd", "containerd-shim-runc-v2", "ctr", "crictl"),
+    *("containerd", "containerd-shim-runc-v2", "ctr"),
     *("etcd", "coredns", "pause"),
 ]
 NODE_PACKAGES = [
@@ -307,14 +308,26 @@ def _load(names: list[str], nodes: list[str]) -> None:
 
 def _blobs(node_name: str) -> set[str]:
     """The digests that a node's containerd holds."""
-    command = ("ctr", "--namespace=k8s.io", "content", "ls", "--quiet")
-    return set(run("docker", "exec", node_name, *command).split())
+    return set(_ctr(node_name, "content", "ls", "--quiet").split())
 
 
 def _lacking(node_name: str, wanted: dict[str, str | None]) -> list[str]:
-    listed = json.loads(run("docker", "exec", node_name, "crictl", "images", "-o", "json"))
-    tags = {tag: image["id"] for image in listed["images"] for tag in image["repoTags"]}
-    return [name for name, identity in wanted.items() if tags.get(reference(name)) != identity]
+    return [n for n, identity in wanted.items() if _identity(node_name, reference(n)) != identity]
+
+
+def _identity(node_name: str, image: str) -> str | None:
+    """What docker calls an image, the digest of its configuration; None: the node has it not."""
+    found = re.search(r"sha256:[0-9a-f]{64}", _ctr(node_name, "images", "ls", f"name=={image}"))
+    if not found:
+        return None
+    document = json.loads(_ctr(node_name, "content", "get", found[0]))
+    if "manifests" in document:
+        document = json.loads(_ctr(node_name, "content", "get", document["manifests"][0]["digest"]))
+    return str(document["config"]["digest"])
+
+
+def _ctr(node_name: str, *arguments: str) -> str:
+    return run("docker", "exec", node_name, "ctr", "--namespace=k8s.io", *arguments)
 
 
 def _import(node_name: str, archive: Path) -> None:

@@ -29,7 +29,7 @@ TOOLCHAIN = "golang.org/toolchain@v0.0.1-go{go}.linux-{machine}"
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 MODULES = places.HERE / "modules"
 SECONDS_BETWEEN_LINES = 30.0
-COLD_SECONDS = 11 * 60.0  # all programs on two cores from nothing
+COLD_SECONDS = 15 * 60.0  # all programs on two cores from nothing
 KUBERNETES = "k8s.io/kubernetes"
 TAGS = "no_btrfs,no_devmapper,no_zfs"  # containerd's: snapshotters that would need C libraries
 # The compiler with fewer collections and without debug information is a third faster.
@@ -60,17 +60,15 @@ def _containerd(name: str) -> Program:
     return Program(name, f"{module}/cmd/{name}", module)
 
 
-_ROUTER = "github.com/cloudnativelabs/kube-router/v2"
 _ALL = (
     *map(_kubernetes, ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
     *map(_kubernetes, ("kube-proxy", "kubelet", "kubeadm", "kubectl")),
     Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
     Program("kind", "sigs.k8s.io/kind", "sigs.k8s.io/kind"),
     *map(_containerd, ("containerd", "containerd-shim-runc-v2", "ctr")),
-    Program("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", "sigs.k8s.io/cri-tools"),
     Program("coredns", "./coredns", "github.com/coredns/coredns"),
     Program("pause", "./pause", KUBERNETES),
-    Program("kube-router", f"{_ROUTER}/cmd/kube-router", _ROUTER),
+    Program("kube-router", "./kube-router", "github.com/cloudnativelabs/kube-router/v2"),
     Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3"),
     Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", folder="kwok"),
 )

@@ -6,6 +6,7 @@ tests/integration/controller/test_cluster_contract.py runs against it and agains
 
 import asyncio
 import itertools
+import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
@@ -290,10 +291,8 @@ class FakeCluster:
 
 
 def copied(value: Any) -> Any:
-    """A copy that shares nothing that can change: JSON values only, many times faster than copy."""
-    if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
-    return [copied(each) for each in value] if isinstance(value, list) else value
+    """A copy that shares nothing, by way of JSON as in a real server, and faster than any walk."""
+    return json.loads(json.dumps(value))
 
 
 def _key(resource: ApiResource, manifest: Object) -> _Key:

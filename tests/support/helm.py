@@ -45,7 +45,12 @@ def render(
 ) -> list[dict[str, Any]]:
     """The chart's objects, those of hooks too."""
     text = template(*values, namespace=namespace, kubernetes=kubernetes)
-    return [o for o in yaml.safe_load_all(text) if o]
+    return _objects(text)
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    # libyaml: the chart holds the CRDs, which Python alone reads in a second
+    return [o for o in yaml.load_all(text, yaml.CSafeLoader) if o]
 
 
 def render_or_skip(*values: str) -> Sequence[dict[str, Any]]:
@@ -88,11 +93,11 @@ class Release:
 
     def manifest(self) -> list[dict[str, Any]]:
         """The objects of the release, without hooks."""
-        return [o for o in yaml.safe_load_all(self._run("get", "manifest", self.name)) if o]
+        return _objects(self._run("get", "manifest", self.name))
 
     def hooks(self) -> list[dict[str, Any]]:
         """The objects of its hooks."""
-        return [o for o in yaml.safe_load_all(self._run("get", "hooks", self.name)) if o]
+        return _objects(self._run("get", "hooks", self.name))
 
     def _run(self, *arguments: str) -> str:
         created = ("--create-namespace",) if arguments[0] == "install" else ()

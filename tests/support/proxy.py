@@ -29,8 +29,12 @@ class Proxy:
         far_reader, far_writer = await asyncio.open_connection(
             "127.0.0.1", int(target.rpartition(":")[2])
         )
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        try:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+        finally:  # whoever is cut off before it copies has not closed
+            far_writer.close()
+            writer.close()
 
     def _knows(self, headers: list[str]) -> bool:
         wanted = f"Basic {base64.b64encode(self.login.encode()).decode()}"

@@ -15,7 +15,9 @@ FOLDER = Path(__file__).parents[2] / "crds"
 
 def crds() -> dict[str, Schema]:
     """Every CustomResourceDefinition of the project, by kind."""
-    documents = (yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml")))
+    documents = (
+        yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted(FOLDER.glob("*.yaml"))
+    )
     return {crd["spec"]["names"]["kind"]: crd for crd in documents}
 
 

@@ -43,6 +43,7 @@ _REQUEST_TIMEOUT: Final = aiohttp.ClientTimeout(total=30, connect=5)
 _SILENCE: Final[Seconds] = 150.0  # bookmarks come about every minute; longer: the path is dead
 _WATCH_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=5, sock_read=_SILENCE)
 _LOG_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=5)  # a rank may be silent for hours
+_LONGEST_GOODBYE: Final[Seconds] = 1.0  # to what connects while it is given up
 _RESUME_PAUSE: Final[Seconds] = 0.2  # between two streams, so that a server in trouble gets air
 _MESSAGE_LENGTH: Final = 256  # of a server's sentence; more could hold what it was sent
 
@@ -72,6 +73,7 @@ class HttpCluster:
         self._timeout = _REQUEST_TIMEOUT if timeout is None else aiohttp.ClientTimeout(timeout)
         self._room = asyncio.Semaphore(in_flight)
         self._session: aiohttp.ClientSession | None = None
+        self._given_up: set[asyncio.Future[aiohttp.ClientResponse]] = set()
         self.clock_skew: Seconds | None = None
         """By how much the server's clock is ahead of ours at its last answer, to about a second;
         None before one."""
@@ -196,13 +198,8 @@ class HttpCluster:
         A stream that is cut ends with Unreachable; a last line may lack its end.
         """
         try:
-            answer = await self._open().get(
-                self._credentials.host + PODS.path(namespace, pod, "log"),
-                params=query,
-                headers={**self._headers(), "Accept": "*/*"},
-                timeout=_LOG_TIMEOUT,
-                **self._way(),
-            )
+            path = PODS.path(namespace, pod, "log")
+            answer = await self._send("GET", path, query, _LOG_TIMEOUT, headers={"Accept": "*/*"})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unreachable(self._credentials.host, error) from error
         async with answer:
@@ -216,11 +213,15 @@ class HttpCluster:
                         yield line
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise _unreachable(self._credentials.host, error) from error
+            finally:
+                _abort(answer)
             if rest:
                 yield rest
 
     async def close(self) -> None:
         """Give up all connections."""
+        if self._given_up:
+            await asyncio.wait(self._given_up, timeout=_LONGEST_GOODBYE)
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -269,20 +270,12 @@ class HttpCluster:
     async def _request(
         self, method: str, path: str, body: Any, query: Mapping[str, str], content: str
     ) -> Object:
-        headers = self._headers()
+        more: dict[str, Any] = {}
         if body is not None:
-            headers["Content-Type"] = content
-        data = None if body is None else json.dumps(body, separators=(",", ":"))
+            more["data"] = json.dumps(body, separators=(",", ":"))
+            more["headers"] = {"Content-Type": content}
         try:
-            async with self._open().request(
-                method,
-                self._credentials.host + path,
-                params=query,
-                data=data,
-                headers=headers,
-                timeout=self._timeout,
-                **self._way(),
-            ) as answer:
+            async with await self._send(method, path, query, self._timeout, **more) as answer:
                 self.clock_skew = _skew(answer.headers, self.clock_skew)
                 text = await answer.text()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -302,13 +295,7 @@ class HttpCluster:
             **_selecting(selector),
         }
         try:
-            answer = await self._open().get(
-                self._credentials.host + resource.path(namespace),
-                params=query,
-                headers=self._headers(),
-                timeout=_WATCH_TIMEOUT,
-                **self._way(),
-            )
+            answer = await self._send("GET", resource.path(namespace), query, _WATCH_TIMEOUT)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unreachable(self._credentials.host, error) from error
         async with answer:
@@ -319,6 +306,37 @@ class HttpCluster:
                     yield _change(line)
             except (aiohttp.ClientError, TimeoutError, OSError):
                 return  # cut in the middle: to go on from the last version is right either way
+            finally:
+                _abort(answer)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        **more: Any,
+    ) -> aiohttp.ClientResponse:
+        """Send a request. Who is cancelled while it reads leaves the connection to its own end.
+
+        A TLS connection that is given up before its first step is never closed: asyncio's protocol
+        has no transport to close yet. It would stay for as long as the process lives. What changes
+        something ends with who wanted it nevertheless.
+        """
+        url, headers = self._credentials.host + path, {**self._headers(), **more.pop("headers", {})}
+        request = self._open().request(
+            method, url, params=query, timeout=timeout, headers=headers, **more, **self._way()
+        )
+        if method != "GET":
+            return await request
+        sent = asyncio.ensure_future(request)
+        try:
+            return await asyncio.shield(sent)
+        except asyncio.CancelledError:
+            self._given_up.add(sent)
+            sent.add_done_callback(self._given_up.discard)
+            sent.add_done_callback(_drop)
+            raise
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -348,6 +366,18 @@ class HttpCluster:
             return way
         known = {"Proxy-Authorization": proxy.authorization} if proxy.authorization else None
         return {**way, "proxy": proxy.url, "proxy_headers": known}
+
+
+def _abort(stream: aiohttp.ClientResponse) -> None:
+    """End a stream at once: to part in TLS's way takes a round trip that nobody waits for."""
+    if stream.connection is not None and stream.connection.transport is not None:
+        stream.connection.transport.abort()
+
+
+def _drop(sent: asyncio.Future[aiohttp.ClientResponse]) -> None:
+    if not sent.cancelled() and sent.exception() is None:
+        _abort(sent.result())
+        sent.result().close()
 
 
 def _skew(headers: Mapping[str, str], before: Seconds | None) -> Seconds | None:

@@ -195,8 +195,12 @@ async def test_a_job_that_cannot_be_placed_says_why_within_half_a_minute(planes,
             return "NoFeasiblePlacement" in text and "dc-west has 4 free GPUs" in text
 
         await until("a description that says what dc-west lacks", described, patience=30.0)
-        events = await look.hub.list(EVENTS, "team-a")
-        assert "NoFeasiblePlacement" in {event["reason"] for event in events}
+
+        async def told():  # events follow the status that they tell of
+            events = await look.hub.list(EVENTS, "team-a")
+            return "NoFeasiblePlacement" in {event["reason"] for event in events}
+
+        await until("an event with the reason", told)
         assert await look.left() == []
 
 

@@ -116,8 +116,14 @@ def test_uses_of_one_file_system_add_up() -> None:
 
 def test_a_machine_that_has_the_programs_needs_less_disk() -> None:
     disks = tuple(disk(use, 22, 1) for use in ("project", "cache", "temporary", "docker"))
-    assert "disk free" in said(disks=disks, cold=True)
-    assert said(disks=disks, cold=False) == ""
+    assert "disk free" in said(disks=disks, state="cold")
+    assert said(disks=disks, state="warm") == ""
+
+
+def test_a_machine_on_which_the_clusters_run_needs_little_disk() -> None:
+    disks = tuple(disk(use, 9, 1) for use in ("project", "cache", "temporary", "docker"))
+    assert "disk free" in said(disks=disks, state="warm")
+    assert said(disks=disks, state="up") == ""
 
 
 def test_a_port_that_somebody_listens_on_stops_the_tests_alone() -> None:
