@@ -5,7 +5,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from support.outputs import DIGESTS
+
+pytestmark = pytest.mark.figures
 
 
 def begun(seed):
