@@ -37,7 +37,7 @@ from geotrain.model.plan import Action, Interval, Kind, Order
 from geotrain.planning.schedule.actions import COMPUTE
 from geotrain.planning.schedule.checks import deadlock
 from geotrain.planning.schedule.compiled import PLAIN, Engine
-from geotrain.planning.schedule.costs import Costs, Hop
+from geotrain.planning.schedule.costs import Costs
 from geotrain.planning.schedule.dependencies import Message, makes, walk
 from geotrain.planning.schedule.kernel import NOTHING, replay_lanes, replay_one
 from geotrain.planning.schedule.layouts import Layout, layout_of
@@ -326,30 +326,38 @@ def after_last(ready: Program, costs: Costs) -> list[Seconds]:
 
 def _tables(engine: Engine, ready: Program, costs: Costs) -> tuple[Any, ...]:
     """By code: seconds, what its message is on its way, its link, spacing and occupancy."""
-    hops = (*costs.hops, _NO_HOP)
-    fed = [hops[hop] for hop in ready.hops]
+    # A search calls this for every replay of a few milliseconds, so each hop is asked but once.
+    hops = costs.hops
+    spacing = [*(hop.spacing for hop in hops), 0.0]
+    occupancy = [*(hop.occupancy for hop in hops), 0.0]
+    links = (*ready.links, -1)
+    seconds: list[Seconds] = []
+    for stage in costs.stages:
+        seconds += (stage.forward, stage.backward, stage.input_gradient, stage.weight_gradient)
     return (
-        engine.floats([time for stage in costs.stages for time in map(stage.seconds, COMPUTE)]),
+        engine.floats(seconds),
         engine.floats(_waits(ready, costs)),
-        engine.integers([-1 if hop < 0 else ready.links[hop] for hop in ready.hops]),
-        engine.floats([hop.spacing for hop in fed]),
-        engine.floats([hop.occupancy for hop in fed]),
+        engine.integers([links[hop] for hop in ready.hops]),
+        engine.floats([spacing[hop] for hop in ready.hops]),
+        engine.floats([occupancy[hop] for hop in ready.hops]),
     )
-
-
-_NO_HOP = Hop(0.0, 0.0)
 
 
 def _waits(ready: Program, costs: Costs) -> list[Seconds]:
     """By code, from its message's last byte to its own start; 0 where none comes over a hop."""
-    kinds, waits = len(COMPUTE), [0.0] * len(ready.hops)
-    for hop, delay in enumerate(delays(costs)):
-        back = hop >= ready.stages - 1
-        stage = hop - ready.stages + 1 if back else hop + 1
-        if ready.layout[stage] != ready.layout[stage + 1 if back else stage - 1]:
-            for kind in (Kind.BACKWARD, Kind.INPUT_GRADIENT) if back else (Kind.FORWARD,):
-                waits[kinds * stage + COMPUTE.index(kind)] = delay
+    kinds, layout, crossed = len(COMPUTE), ready.layout, ready.stages - 1
+    waits, delay = [0.0] * len(ready.hops), list(delays(costs))
+    for stage in range(crossed):
+        if layout[stage] != layout[stage + 1]:
+            waits[kinds * (stage + 1) + _FORWARD] = delay[stage]
+            waits[kinds * stage + _BACKWARD] = delay[crossed + stage]
+            waits[kinds * stage + _INPUT_GRADIENT] = delay[crossed + stage]
     return waits
+
+
+_FORWARD, _BACKWARD, _INPUT_GRADIENT = (
+    COMPUTE.index(kind) for kind in (Kind.FORWARD, Kind.BACKWARD, Kind.INPUT_GRADIENT)
+)
 
 
 def delays(costs: Costs) -> Iterator[Seconds]:
