@@ -349,6 +349,7 @@ def _impossible() -> Iterator[Nasty]:
     yield _job("more stages than layers", "pipeline: 6", "pipeline: 30")
     yield _job("more stages than may be", "pipeline: 6", "pipeline: 2000")
     yield _job("replicas that do not divide", "data: 2", "data: 3")
+    yield _modelled("a batch in tokens", "global: 32", "global: 524288")
     yield _job("a batch without end", "global: 32", "global: 100000000")
     yield _job("no room for the pods", "data: 2", "data: 32", code=1)
     yield _job("no room in memory", "{policy: Atlas}", "{policy: Atlas, memoryPerGpu: 1M}", code=1)
