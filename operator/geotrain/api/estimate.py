@@ -16,7 +16,6 @@ from typing import Final
 from geotrain.api import calibrations
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
 from geotrain.api.v1alpha1.data_center import DataCenterNetwork
-from geotrain.api.v1alpha1.geo_training_job import TrainingModel
 from geotrain.errors import InputError
 from geotrain.model.topology import USUAL_LAN, Lan
 from geotrain.model.workload import Profile
@@ -208,14 +207,7 @@ def decoder(job: GeoTrainingJob) -> shapes.Shape:
             f"spec.model.experts.count is {experts.count}: it must be a multiple of"
             f" parallelism.tensor, {tensor}, whose GPUs share the experts"
         )
-    try:
-        return _shape(model, job.spec.batch.micro)
-    except ValueError as error:
-        raise InputError(f"spec.model: {error}") from error
-
-
-def _shape(model: TrainingModel, micro_batch: int) -> shapes.Shape:
-    experts, gated = model.experts, model.gated
+    gated = model.gated
     if gated is None:
         gated = model.feed_forward is not None or experts is not None
     return shapes.Shape(
@@ -224,7 +216,7 @@ def _shape(model: TrainingModel, micro_batch: int) -> shapes.Shape:
         heads=model.heads or max(1, model.hidden_size // HEAD_WIDTH),
         sequence=model.sequence_length,
         vocabulary=model.vocabulary_size,
-        micro_batch=micro_batch,
+        micro_batch=job.spec.batch.micro,
         value_bytes=DTYPE_BYTES[model.parameter_dtype],
         feed_forward=model.feed_forward or 0,
         kv_heads=model.key_value_heads or 0,

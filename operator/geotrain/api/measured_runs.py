@@ -29,12 +29,14 @@ from geotrain.planning.explore.layouts import Degrees, Layout, Placement
 MOST_ROWS: Final = 10_000
 
 
-def _cell(read: Callable[[str], Any]) -> BeforeValidator:
+def _cell(read: Callable[[str], Any], otherwise: str = "no number") -> BeforeValidator:
+    """What a cell says; of what cannot be read the error says that it is ``otherwise``."""
+
     def value(text: Any) -> Any:
         try:
             return read(text.strip()) if isinstance(text, str) else text
         except ValueError as error:
-            raise ValueError(f"{text!r} is no number") from error
+            raise ValueError(f"{text!r} is {otherwise}") from error
 
     return BeforeValidator(value)
 
@@ -47,7 +49,7 @@ def _flag(text: str) -> bool:
 
 Count = Annotated[int, _cell(int), Field(ge=1, le=10**9)]
 Seconds = Annotated[float, _cell(float), Field(gt=0, le=10**6, allow_inf_nan=False)]
-Yes = Annotated[bool, _cell(_flag)]
+Yes = Annotated[bool, _cell(_flag, "neither true nor false")]
 
 
 class RunRow(SpecModel):

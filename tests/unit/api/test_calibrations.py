@@ -1,6 +1,7 @@
 """Calibrations as documents: those that come along, and whatever a user writes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,8 @@ def test_what_is_written_is_read_again():
     written = calibrations.document(given, "all but every second row")
     assert calibrations.read(json.loads(json.dumps(written))) == given
     assert "linkRates" not in written
+    bare = replace(given, residual=None)
+    assert calibrations.read(calibrations.document(bare, "")) == bare
     own = calibrations.read({**GOOD, "linkRates": [{"size": "1Mi", "rate": "100G"}]})
     assert calibrations.read(calibrations.document(own, "")) == own
 

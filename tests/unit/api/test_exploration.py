@@ -85,6 +85,7 @@ def test_an_accelerator_may_be_named():
         (("model", "layers"), 1e400, "model.layers"),
         (("model", "hiddenSize"), float("nan"), "model.hiddenSize"),
         (("model", "keyValueHeads"), 3, "3 key-value heads do not divide 16 heads"),
+        (("model", "feedForward"), None, "model: give feedForward, or experts"),
         (("model", "experts"), {"count": 2, "perToken": 4, "feedForward": 8}, "4 of 2 experts"),
         (("batch",), {}, "batch.global: Field required"),
         (("batch", "size"), 4, "batch.size: there is no such field; there is global"),

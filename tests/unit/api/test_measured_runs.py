@@ -31,13 +31,14 @@ def test_columns_that_follow_say_what_is_unusual():
     heads = (
         f"{HEADS},keyValueHeads,feedForward,attention,recompute,sends,gradientBytes,chunks,gated"
     )
-    text = f"{heads}\n{ROW},8,14336,Unfused,full,Blocking,4,2,\n{ROW},,,,,,,,\n"
+    text = f"{heads}\n{ROW},8,14336,Unfused,full,Blocking,4,2,\n{ROW},,,,,,,,True\n"
     first, second = measured_runs.runs(text, "a.csv")
     assert (first.shape.kv_heads, first.shape.width, first.shape.gated) == (8, 14336, True)
     assert (first.layout.schedule, first.layout.chunks) == ("Interleaved", 2)
     assert first.training.state.gradient == 4
     assert first.training.blocking
     assert (second.shape.kv_heads, second.layout.schedule) == (0, "OneFOneB")
+    assert second.shape.gated
 
 
 def test_vtrains_table_is_read_as_it_is():
@@ -60,7 +61,7 @@ def test_vtrains_table_is_read_as_it_is():
         (f"{HEADS}\n{ROW.replace('3.5', '')}\n", "line 2: iterationSeconds: Field required"),
         (f"{HEADS},speed\n{ROW},1\n", "line 2: speed: "),
         (f"{HEADS},keyValueHeads\n{ROW},5\n", "5 key-value heads do not divide 32 heads"),
-        (f"{HEADS},gated\n{ROW},maybe\n", "gated: 'maybe' is no number"),
+        (f"{HEADS},gated\n{ROW},maybe\n", "gated: 'maybe' is neither true nor false"),
         (f'{HEADS}\n"1\n', "a.csv is not CSV"),
         ("iteration time (ms)\nfast\n", "iteration time 'fast' is no number of ms"),
     ],

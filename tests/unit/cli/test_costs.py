@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from typer.testing import CliRunner
 
 from geotrain.cli.main import app
+from geotrain.errors import InputError
 from support import measured
 
 DATA = Path(__file__).parent / "data"
@@ -14,7 +16,8 @@ MEASURED = ("-f", DATA / "job.yaml", "--topology", DATA / "topology.yaml")
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["costs", *map(str, arguments)], env={"COLUMNS": "200"})
+    told = ["costs", *map(str, arguments)]
+    return CliRunner().invoke(app, told, env={"COLUMNS": "200"}, catch_exceptions=False)
 
 
 def estimated(folder, accelerator="A100", **network):
@@ -72,3 +75,21 @@ def test_a_calibration_counts(tmp_path):
     )  # fmt: skip
     slow = run("-f", estimated(tmp_path), "--calibration", given)
     assert "our own" in slow.output
+
+
+def test_a_calibration_may_be_in_a_config_map(tmp_path):
+    path = estimated(tmp_path)
+    job, *places = yaml.safe_load_all(path.read_text())
+    content = {"accelerator": "A100", "source": "our own", "licence": "own", "matrixShare": 0.2,
+               "memoryShare": 0.2}  # fmt: skip
+    config = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "own", "namespace": job["metadata"]["namespace"]},
+        "data": {"calibration.json": json.dumps(content)},
+    }
+    job["spec"]["calibrationRef"] = {"name": "own"}
+    path.write_text(yaml.safe_dump_all([job, *places]))
+    with pytest.raises(InputError, match="ConfigMap own, which job takes its calibration from"):
+        run("-f", path)
+    path.write_text(yaml.safe_dump_all([job, *places, config]))
+    assert "our own" in run("-f", path).output

@@ -47,6 +47,7 @@ def test_where_there_was_no_choice_nothing_is_left_out(tmp_path):
     assert "more" not in result.output
 
 
+@pytest.mark.figures
 def test_auto_is_faster_as_it_runs_weight_gradients_apart_and_says_how_much(tmp_path):
     job = replaced(tmp_path, "job.yaml", "Atlas", "Auto")
     assert (

@@ -195,14 +195,9 @@ def usual(one: Accelerator) -> Device:
     for read in packaged():
         if accelerators.known(read.accelerator) is one:
             return Device(one, _calibration(read))
-        if one.name in read.also_for:
-            found = _calibration(read.model_copy(update={"link_rates": (), "residual": None}))
-            return Device(one, _borrowed(found, one))
-    raise InputError(f"there is no calibration for {one.name}; give one with its measurements")
-
-
-def _borrowed(found: Calibration, one: Accelerator) -> Calibration:
-    return replace(found, link_rates=links_of(one))
+    read = next(each for each in packaged() if one.name in each.also_for)
+    found = _calibration(read.model_copy(update={"link_rates": (), "residual": None}))
+    return Device(one, replace(found, link_rates=links_of(one)))
 
 
 def device(one: Accelerator, given: Calibration | None = None) -> Device:

@@ -3,7 +3,6 @@
 A message takes ``latency + size / rate(size)``: the same rate for all sizes, or points of a table.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,9 +54,3 @@ def busiest(tier: Tier, flows: int) -> Tier:
 def scaled(rates: MessageRates, factor: float) -> MessageRates:
     """The same links made faster by a factor, whatever the message."""
     return MessageRates(rates.sizes, tuple(rate * factor for rate in rates.rates))
-
-
-def from_table(sizes: Sequence[float], seconds: Sequence[Seconds], volume: float) -> MessageRates:
-    """Rates of a table of times, where each operation moves ``volume`` times its size."""
-    rates = (8 * volume * size / time for size, time in zip(sizes, seconds, strict=True))
-    return MessageRates(tuple(map(float, sizes)), tuple(rates))

@@ -76,3 +76,12 @@ def test_a_large_error_counts_sevenfold_up_to_where_it_is_cut():
 def test_quantiles_are_of_rows():
     errors = [-0.1, 0.2, 0.05, -0.4]
     assert (fitting.quantile(errors, 0.5), fitting.quantile(errors, 0.9)) == (0.1, 0.4)
+
+
+def test_a_constant_that_helps_nothing_and_one_at_its_end_stay():
+    """No contention cannot grow by a factor, and a share of all cannot grow at all."""
+    made = replace(MADE, matrix_share=1.0, contention=0.0)
+    start = replace(CLUSTER, device=Device(SHEET, made))
+    fast = [replace(each, measured=each.measured / 3) for each in RUNS]
+    found = fitting.fit(fast, start, pod_rate=False).device.calibration
+    assert (found.matrix_share, found.contention) == (1.0, 0.0)

@@ -179,3 +179,12 @@ def test_where_the_rest_may_cost_nothing_no_loss_is_known():
 def test_an_order_that_reaches_its_bound_is_the_last_one_made():
     found = plan(topology({"a": 1}), workload(pipeline=1, data=1, schedule="Auto"))
     assert not {each.schedule for each in found.alternatives} & {"ZeroBubble", "Greedy"}
+
+
+def test_of_a_long_iteration_patterns_are_replayed_until_one_is_near_the_bound():
+    places = topology({"a": 4}, ())
+    work = workload(data=1, global_batch=13_000, schedule="OneFOneB")
+    found = plan(places, work)
+    assert found.proof is not None
+    assert found.proof.loss is not None
+    assert found.proof.loss <= 0.005

@@ -230,3 +230,37 @@ def test_one_replica_takes_no_turns():
     assert not any(h.shared for h in found.hops)
     found = costs.costs(places, workload(), placement(("a", 2), ("b", 2), data=2), (2, 2, 2, 2))
     assert [h.shared for h in found.forward] == [False, True, False]
+
+
+def test_tied_ends_exchange_their_gradients_along_the_pipeline():
+    """The first and the last stage add what the other found, which goes all the way and back."""
+    inner = profile()
+    work = workload(profile=replace(inner, tied=50 * inner.boundary))
+    places = topology({"a": 4, "b": 4})
+    where = placement(("a", 2), ("b", 2))
+    tied = costs.costs(places, work, where, (2, 2, 2, 2))
+    plain = costs.costs(places, workload(profile=inner), where, (2, 2, 2, 2))
+    slowest = max(hop.occupancy for hop in plain.hops)
+    way = 50 * slowest + 2 * sum(hop.delay for hop in plain.forward)
+    more = [a.all_reduce - b.all_reduce for a, b in zip(tied.stages, plain.stages, strict=True)]
+    assert more == pytest.approx([way, 0, 0, way])
+    alone = costs.costs(places, replace(work, pipeline=1), placement(("a", 1)), (8,))
+    assert alone.stages[0].all_reduce == 0
+
+
+def test_sends_that_block_keep_the_gpu_busy_inside_a_data_centre():
+    places = topology({"a": 4, "b": 4}, lan=Lan(1e9))
+    where = placement(("a", 2), ("b", 2), data=2)
+    plain = costs.costs(places, workload(), where, (2, 2, 2, 2))
+    blocked = costs.costs(places, workload(blocking=True), where, (2, 2, 2, 2))
+    send = plain.forward[0].occupancy
+    assert send == pytest.approx(0.008)
+    forwards = [b.forward - p.forward for b, p in zip(blocked.stages, plain.stages, strict=True)]
+    gradients = [
+        b.input_gradient - p.input_gradient
+        for b, p in zip(blocked.stages, plain.stages, strict=True)
+    ]
+    assert forwards == pytest.approx([send, 0, send, 0])
+    assert gradients == pytest.approx([0, send, 0, send])
+    assert [hop.occupancy for hop in blocked.forward[::2]] == [0, 0]
+    assert blocked.forward[1] == plain.forward[1]

@@ -132,7 +132,7 @@ def test_in_the_memory_of_zb_2p_it_has_no_more_bubble():
     assert ratio(ours, costs) <= ratio(theirs, costs)
 
 
-@settings(max_examples=500 if THOROUGH else 12)
+@settings(max_examples=500 if THOROUGH else 8)
 @given(pipelines())
 def test_it_is_sound_within_memory_and_never_worse_than_any_other(case):
     costs, micro_batches, caps = case
