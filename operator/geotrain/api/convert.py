@@ -205,6 +205,10 @@ def plan_status(plan: Plan, left_out: Sequence[Mapping[str, str]] = ()) -> dict[
         for (source, target), size in sorted(plan.wan_bytes.items())
     ]
     losers = [a for a in plan.alternatives if a.why]
+    error = {}
+    if plan.error is not None:
+        median, p90 = plan.error
+        error = {"error": {"median": _rounded(median), "p90": _rounded(p90)}}
     return {
         "placement": segments_text(plan.placement.segments),
         "stages": _segments(plan),
@@ -217,6 +221,7 @@ def plan_status(plan: Plan, left_out: Sequence[Mapping[str, str]] = ()) -> dict[
         "samplesPerSecond": _rounded(_samples_per_second(plan)),
         "gpuUse": _rounded(plan.gpu_use),
         "bubbleShare": _rounded(plan.bubble_share),
+        **error,
         "links": links,
         "pricePerIteration": _rounded(plan.price_per_iteration),
         "alternatives": [_alternative(a) for a in losers[:MOST_ALTERNATIVES]],

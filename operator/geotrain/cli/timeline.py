@@ -23,6 +23,7 @@ def timeline(
     files: problem.Files,
     topology: problem.Places = None,
     profile: problem.ProfileFile = None,
+    calibration: problem.CalibrationFile = None,
     job: problem.JobName = None,
     output: answer.Form = Output.TABLE,
     columns: answer.Columns = None,
@@ -31,7 +32,7 @@ def timeline(
     gantt: answer.Gantt = None,
 ) -> None:
     """Show when every rank computes and waits, and when each flow crosses the wide area."""
-    asked = problem.read(problem.Given(files, topology, hub), profile, job)
+    asked = problem.read(problem.Given(files, topology, hub), profile, job, calibration)
     with screen.progress("planning"):
         chosen = choose(asked.topology, asked.workload)
     if isinstance(chosen, Infeasible):

@@ -361,6 +361,12 @@ class TestPlanStatus:
         assert (status["gpuUse"], status["bubbleShare"]) == (0.5544, 0.4456)
         assert status["pricePerIteration"] == 0.1235
 
+    def test_it_has_an_error_bar_where_one_is_known(self) -> None:
+        assert "error" not in convert.plan_status(PLAN)
+        status = convert.plan_status(replace(PLAN, error=(0.0312345, 0.12)))
+        assert status["error"] == {"median": 0.03123, "p90": 0.12}
+        assert GeoTrainingJobStatus.model_validate({"plan": status}).plan is not None
+
     def test_it_says_what_crosses_each_link(self) -> None:
         east, west = convert.plan_status(PLAN)["links"]
         assert (east["from"], east["to"], east["connections"]) == ("dc-east", "dc-west", 1)

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from geotrain.cli.main import app
 
 DATA = Path(__file__).parent / "data"
+PLANS = Path(__file__).parents[3] / "examples" / "plans"
 COMMAND = ["timeline", "-f", str(DATA / "job.yaml"), "--topology", str(DATA / "topology.yaml")]
 
 
@@ -72,3 +73,14 @@ def test_files_are_written(tmp_path):
     assert other.read_text() == html.read_text()
     assert json.loads(trace.read_text())["traceEvents"]
     assert csv.read_text().startswith("0F0,")
+
+
+def test_a_calibration_counts_as_it_does_for_a_plan(tmp_path):
+    job = PLANS / "llama-8b-two-nodes.yaml"
+    given = tmp_path / "own.json"
+    own = {"accelerator": "A100", "source": "ours", "licence": "own"}
+    given.write_text(json.dumps({**own, "matrixShare": 0.3, "memoryShare": 0.5}))
+    options = ["-f", str(job), "-o", "json", "--calibration", str(given)]
+    plan, times = (CliRunner().invoke(app, [name, *options]) for name in ("plan", "timeline"))
+    seconds = json.loads(times.stdout)["iterationSeconds"]
+    assert seconds == json.loads(plan.stdout)["iterationSeconds"]

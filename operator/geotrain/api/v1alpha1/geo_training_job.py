@@ -468,6 +468,15 @@ class LostAlternative(StatusModel):
     """Why it lost."""
 
 
+class PlanError(StatusModel):
+    """The error bar of an estimated plan: |predicted - measured| / measured."""
+
+    median: float
+    """Half of the runs that did not calibrate were off by no more."""
+    p90: float
+    """Nine in ten were."""
+
+
 class PlanStatus(StatusModel):
     """The plan that the job runs by."""
 
@@ -493,6 +502,8 @@ class PlanStatus(StatusModel):
     """Share of the iteration in which the GPUs compute, 0 to 1."""
     bubble_share: float
     """Share of the iteration in which the GPUs wait, 0 to 1."""
+    error: PlanError | None = None
+    """What iterations of such estimates were off when measured; absent if nobody knows."""
     links: tuple[PlannedLink, ...] = ()
     """What crosses the wide area."""
     price_per_iteration: float
