@@ -11,10 +11,9 @@ import sys
 from typing import Any
 
 from geotrain.planning.schedule.bubbles import makespan
-from geotrain.planning.schedule.greedy import greedy
 from geotrain.planning.schedule.optimal import optimal
 from geotrain.planning.schedule.timeline import program, replay
-from support.optima import BOUNDS, FILE, cases, costs_of, drawn_small, random_cases
+from support.optima import BOUNDS, FILE, cases, costs_of, drawn_small, greedys, random_cases
 
 TIGHT = (10, 12, 14, 16)
 RANDOM = 46
@@ -66,9 +65,10 @@ def bound(case: dict[str, Any]) -> float:
 
 def gap(case: dict[str, Any]) -> float:
     """How much longer than the bound Greedy's iteration is."""
-    costs = costs_of(case)
-    order = greedy(costs, case["micro_batches"], case["caps"])
-    return makespan(replay(program(order), costs, 1, iterations=1)) / case["bound"] - 1
+    return (
+        makespan(replay(program(greedys(case)), costs_of(case), 1, iterations=1)) / case["bound"]
+        - 1
+    )
 
 
 def figures(name: str, some: list[dict[str, Any]]) -> None:

@@ -6,7 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from geotrain.model.plan import Order
 from geotrain.planning.schedule.costs import Costs, Hop, StageCosts
+from geotrain.planning.schedule.policies import policy
 
 FILE = Path(__file__).parents[1] / "data" / "optima" / "cases.json"
 BOUNDS = FILE.with_name("bounds.json")
@@ -64,3 +66,9 @@ def costs_of(case: dict[str, Any]) -> Costs:
     hops = tuple(Hop(float(occupancy), float(delay)) for occupancy, delay in case["hops"])
     stages = tuple(StageCosts(1, *map(float, times)) for times in case["stages"])
     return Costs(stages, hops, hops, tuple(case.get("layout", ())))
+
+
+def greedys(case: dict[str, Any]) -> Order:
+    """Greedy's order as users get it: set beside the other policies, whose span it looks at too."""
+    name = "greedy-v" if case.get("layout") not in (None, [*range(len(case["caps"]))]) else "greedy"
+    return policy(name).order(costs_of(case), tuple(case["caps"]), case["micro_batches"])

@@ -3,7 +3,8 @@
 All by exact replay:
 
 1. **Patterns.** GPipe, 1F1B, Atlas and GeoPipe within memory, and whatever orders the caller names.
-   None of them is better than the answer in makespan, nor in span where one order has both.
+   None of them is better than the answer in makespan, nor in span where one order has both and
+   its makespan is within one per cent of the least found.
 2. **Lists.** Rules of ``lists``, forwards and backwards in time, in an order in which
    each adds most to those before it; as many as the size of the pipeline allows.
 3. **Beams.** Where few actions make an iteration many schedules grow side by side (``beam``).
@@ -20,7 +21,7 @@ Budgets count replayed actions, never time, so equal input gives an equal order.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import fsum
+from math import fsum, inf
 
 from geotrain.model.plan import Order
 from geotrain.planning.schedule.beam import beam
@@ -87,6 +88,9 @@ SEARCHED = 200_000
 GROWN = 10_000
 """Actions that a beam may add by default, in each direction of time: some 0.3 s."""
 
+_WORTH_THE_SPAN = 1.01
+"""A span that no better schedule has is worth so much of the makespan."""
+
 _FEWEST_LISTS = 4
 _STARTS = 3
 _FEWEST_REPLAYS = 100
@@ -114,18 +118,16 @@ def greedy(
     caps: Sequence[int],
     *,
     split: bool = True,
-    span_first: bool = False,
     searched: int = SEARCHED,
     others: Iterable[Order] = (),
 ) -> Order:
     """The order with the least makespan found, and of those the least span.
 
     ``caps[d]`` micro-batches at most, once for each stage, are held on device d, from the start of
-    F to the end of W (or B). ``split`` runs input and weight gradients apart. ``span_first``
-    exchanges the two measures: that is for iterations that follow each other without a barrier.
-    ``searched`` is the budget of the search in actions, 0 for none. ``others`` are compute orders
-    that the answer must not be worse than, read only where it is not at its bound; those
-    beyond memory, and with a split backward where ``split`` is false, do not count.
+    F to the end of W (or B). ``split`` runs input and weight gradients apart. ``searched`` is the
+    budget of the search in actions, 0 for none. ``others`` are compute orders that the answer must
+    not be worse than, read only where it is not at its bound; those beyond memory, and with a split
+    backward where ``split`` is false, do not count.
 
     Raises InputError where a device cannot hold one micro-batch of each of its stages.
     """
@@ -136,11 +138,16 @@ def greedy(
     if not any(_reaches(place, each, least) for each in found):
         named += _replayed(place, _fitting(place, others))
     limits = (min(each.score[0] for each in named), min(each.score[1] for each in named))
-    goal = Goal(place, limits, span_first)
+    goal = Goal(place, limits)
     ranked = sorted([*found, *named], key=lambda each: goal.key(each.score))
     if searched:
         ranked = _grown(goal, ranked, least) + ranked
-    return order_of(place, _searched(goal, ranked, searched // place.actions, least))
+    replays = searched // place.actions
+    best = _searched(goal, ranked, replays, least)
+    shortest = min(each.score[0] for each in ranked)
+    if best.score[0] > shortest * _WORTH_THE_SPAN:
+        best = _searched(Goal(place, (limits[0], inf)), ranked, replays, least)
+    return order_of(place, best.rows)
 
 
 def _replayed(place: Shop, many: Iterable[Rows]) -> Iterator[_Found]:
@@ -223,21 +230,22 @@ def _extra(place: Shop) -> list[int]:
     return extra[::-1]
 
 
-def _searched(goal: Goal, ranked: list[_Found], replays: int, least: Score) -> Rows:
-    """The best of the starts once improved, first in one measure, then in the other."""
-    best, first = min(ranked, key=lambda each: goal.key(each.score)), goal.span_first
+def _searched(goal: Goal, ranked: list[_Found], replays: int, least: Score) -> _Found:
+    """The best of the starts once improved, first in makespan, then in span."""
+    best = min(ranked, key=lambda each: goal.key(each.score))
     if replays < _FEWEST_REPLAYS:
-        return best.rows
+        return best
     starts = {goal.key(start.score): start for start in reversed(ranked)}
     found = sweep(goal.shop, best.rows)
     assert found is not None, "it was replayed before"
     for turn, key in enumerate(sorted(starts)[:_STARTS]):
-        if found.score[first] <= least[first] + goal.shop.rounding:
+        if found.score[0] <= least[0] + goal.shop.rounding:
             break
         start = sweep(goal.shop, starts[key].rows)
         assert start is not None, "it was replayed before"
         given = replays // (_STARTS + 1 - turn)
-        better, left = improve(goal, start, given, first, least[first])
+        better, left = improve(goal, start, given, False, least[0])
         replays -= given - left
         found = min(found, better, key=lambda each: goal.key(each.score))
-    return improve(goal, found, replays, not first, least[not first])[0].rows
+    last, _ = improve(goal, found, replays, True, least[1])
+    return _Found(last.score, last.rows)

@@ -26,30 +26,27 @@ _REPLAYS_A_STEP = 2
 _NO_CHAIN = float("-inf")
 
 Key = tuple[int, int, int, int]
-"""Above its limit: the first measure, the second; then both as they are. Less is better."""
+"""By how much makespan and span are above their limits; then both as they are. Less is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is better: nothing above the limits, then the first measure, then the second.
+    """What is better: nothing above the limits, then the makespan, then the span.
 
-    The limits are the least makespan and span of the schedules that must not be better. The
-    makespan comes first, or the span.
+    The limits are the least makespan and span of the schedules that must not be better.
     """
 
     shop: Shop
     limits: tuple[Seconds, Seconds]
-    span_first: bool
 
     def key(self, score: tuple[Seconds, Seconds]) -> Key:
         """Of makespan and span; whole multiples of ``rounding``, so that equal sums are equal."""
-        first = int(self.span_first)
-        scores = [round(each / self.shop.rounding) for each in score]
-        above = [
-            max(0, score - round(limit / self.shop.rounding))
-            for score, limit in zip(scores, self.limits, strict=True)
-        ]
-        return above[first], above[1 - first], scores[first], scores[1 - first]
+        unit = self.shop.rounding
+        makespan, span = (round(each / unit) for each in score)
+        longest, widest = (
+            round(min(limit, each) / unit) for limit, each in zip(self.limits, score, strict=True)
+        )
+        return makespan - longest, span - widest, makespan, span
 
 
 def improve(
