@@ -29,13 +29,13 @@ _ROUTE_WORTH: Final = 60
 class Budget:
     """How much a search may do, so that it ends in some seconds; counted in actions, never in time.
 
-    ``judged``: actions' worth of bounds and patterns, two seconds or so. ``made``: actions of all
-    placements that quick orders are made for, three seconds. ``greedy``: actions' worth of Greedy,
+    ``judged``: actions' worth of bounds and patterns, a second or so. ``made``: actions of all
+    placements that quick orders are made for, two seconds. ``greedy``: actions' worth of Greedy,
     four seconds.
     """
 
-    judged: int = 6_000_000
-    made: int = 60_000
+    judged: int = 3_000_000
+    made: int = 20_000
     greedy: int = 12_000_000
 
 

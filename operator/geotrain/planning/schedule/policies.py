@@ -8,6 +8,7 @@ the costs can be made for that layout. To add one, add it to ``POLICIES``.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from geotrain.errors import InputError
 from geotrain.model.plan import Order
@@ -27,6 +28,9 @@ from geotrain.units import Seconds
 Caps = Sequence[int] | None
 Generate = Callable[[Costs, Caps, int], Order]
 Prove = Callable[[Costs, Caps, int], Optimum]
+
+_KEPT = 4
+"""Orders, which may be of a hundred thousand actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +102,25 @@ def _interleaved(costs: Costs, _: Caps, micro_batches: int) -> Order:
     return interleaved_1f1b(costs.devices, chunks, micro_batches)
 
 
+# The orders that take longest are often asked for twice: for themselves, and to set Greedy beside.
+_zero_bubble = lru_cache(maxsize=_KEPT)(zero_bubble)
+_split = lru_cache(maxsize=_KEPT)(geopipe_split)
+
+
+def _geopipe_split(costs: Costs, caps: Caps, micro_batches: int) -> Order:
+    return _split(costs, None if caps is None else tuple(caps), micro_batches)
+
+
 def _zb_1p(costs: Costs, caps: Caps, micro_batches: int) -> Order:
     if caps is None:
         return zb_1p(costs, micro_batches)
-    return zero_bubble(costs, caps, micro_batches)
+    return _zero_bubble(costs, tuple(caps), micro_batches)
 
 
 def _zb_2p(costs: Costs, caps: Caps, micro_batches: int) -> Order:
     if caps is None:
         return zb_2p(costs, micro_batches)
-    return zero_bubble(costs, caps, micro_batches)
+    return _zero_bubble(costs, tuple(caps), micro_batches)
 
 
 def _zb_v(costs: Costs, caps: Caps, micro_batches: int) -> Order:
@@ -212,7 +225,7 @@ POLICIES: dict[str, Policy] = {
     "geopipe": Policy(
         "1F1B with more warm-up before each wide-area boundary", _within_room(geopipe)
     ),
-    "geopipe-split": Policy("GeoPipe's warm-up, split backward", geopipe_split),
+    "geopipe-split": Policy("GeoPipe's warm-up, split backward", _geopipe_split),
     "greedy": Policy(
         "the best that is found for these times and this memory", _greedy, note=_compared
     ),

@@ -24,7 +24,7 @@ def plan(places, work, **values):
 
 
 @pytest.mark.figures
-@pytest.mark.parametrize("seed", [0, 14, 27, 35, 51, 156, 186])
+@pytest.mark.parametrize("seed", [0, 35, 51, 186])
 def test_no_placement_degree_and_policy_is_better(seed):
     """A sample of benchmarks/placements.py; seeds that took long, or that a wrong bound missed."""
     places, work = brute_force.problem(seed)

@@ -94,7 +94,7 @@ def test_of_fifty_small_cases_none_is_2_percent_above_the_bound(case):
 
 
 @pytest.mark.figures
-@pytest.mark.parametrize("case", random_cases()[:: 1 if THOROUGH else 50])
+@pytest.mark.parametrize("case", random_cases()[:: 1 if THOROUGH else 100])
 def test_of_5000_random_small_cases_none_is_2_percent_above_the_bound(case):
     costs = costs_of(case)
     order = greedys(case)
