@@ -16,6 +16,7 @@ from typing import Final
 from geotrain.api import calibrations
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob
 from geotrain.api.v1alpha1.data_center import DataCenterNetwork
+from geotrain.api.v1alpha1.geo_training_job import TrainingModel
 from geotrain.errors import InputError
 from geotrain.model.topology import USUAL_LAN, Lan
 from geotrain.model.workload import Profile
@@ -196,11 +197,15 @@ def _notes(centers: Sequence[DataCenter], found: Sequence[Place], usual: Place) 
         yield f"times on {name} are estimated with what was measured on {measured}, error unknown"
 
 
+def _model(job: GeoTrainingJob) -> TrainingModel:
+    if job.spec.model is None:
+        raise InputError("spec: give profileRef (measured layer times) or model (to estimate them)")
+    return job.spec.model
+
+
 def decoder(job: GeoTrainingJob) -> shapes.Shape:
     """The shape of ``spec.model``. Raises InputError where there is none, or it is impossible."""
-    model = job.spec.model
-    if model is None:
-        raise InputError("spec: give profileRef (measured layer times) or model (to estimate them)")
+    model = _model(job)
     experts, tensor = model.experts, job.spec.parallelism.tensor
     if experts is not None and experts.count % tensor:
         raise InputError(
@@ -230,16 +235,14 @@ def decoder(job: GeoTrainingJob) -> shapes.Shape:
 
 
 def training(job: GeoTrainingJob) -> Training:
-    """How the job trains its model; a plan adds the recompute."""
-    model, network = job.spec.model, job.spec.network
-    state = memory.MIXED
-    if model is not None:
-        is_single = DTYPE_BYTES[model.parameter_dtype] == memory.SINGLE.weight
-        state = memory.SINGLE if is_single else memory.MIXED
-        if model.gradient_bytes is not None:
-            state = replace(state, gradient=float(model.gradient_bytes))
-        if model.optimizer_bytes is not None:
-            state = replace(state, optimizer=float(model.optimizer_bytes))
+    """How ``spec.model`` is trained; a plan adds the recompute. Raises InputError without one."""
+    model, network = _model(job), job.spec.network
+    is_single = DTYPE_BYTES[model.parameter_dtype] == memory.SINGLE.weight
+    state = memory.SINGLE if is_single else memory.MIXED
+    if model.gradient_bytes is not None:
+        state = replace(state, gradient=float(model.gradient_bytes))
+    if model.optimizer_bytes is not None:
+        state = replace(state, optimizer=float(model.optimizer_bytes))
     return Training(
         sequence_parallel=job.spec.parallelism.sequence_parallel,
         state=state,

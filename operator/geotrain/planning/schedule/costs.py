@@ -227,12 +227,10 @@ def placed_stage_costs(
     return tuple(found)
 
 
-def with_tied_ends(
+def _with_tied_ends(
     stages: tuple[StageCosts, ...], hops: Sequence[Hop], tied: Seconds
 ) -> tuple[StageCosts, ...]:
-    """The stages, of which the first and the last exchange what takes ``tied`` on its way."""
-    if not tied or len(stages) < 2:
-        return stages
+    """Two stages or more, whose first and last exchange what takes ``tied`` on its way."""
     way = tied + 2 * math.fsum(hop.delay for hop in hops)
     first, *inner, last = stages
     return (
@@ -335,7 +333,7 @@ def assembled(
     if size and forward:
         scale = size / max(1, workload.profile.boundary)
         slowest = max(hop.occupancy for hop in (*forward, *backward))
-        stages = with_tied_ends(stages, forward, scale * slowest)
+        stages = _with_tied_ends(stages, forward, scale * slowest)
     made = Costs(stages, tuple(forward), tuple(backward))
     return blocked(made) if workload.blocking else made
 

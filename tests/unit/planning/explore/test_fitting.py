@@ -85,3 +85,11 @@ def test_a_constant_that_helps_nothing_and_one_at_its_end_stay():
     fast = [replace(each, measured=each.measured / 3) for each in RUNS]
     found = fitting.fit(fast, start, pod_rate=False).device.calibration
     assert (found.matrix_share, found.contention) == (1.0, 0.0)
+
+
+def test_what_would_leap_beyond_all_is_found_step_by_step():
+    whole = replace(CLUSTER, device=Device(SHEET, replace(MADE, matrix_share=1.0)))
+    runs = [replace(each, measured=fitting.predicted(each, whole)) for each in RUNS[::3]]
+    found = fitting.fit(runs, CLUSTER, pod_rate=False)
+    assert found.device.calibration.matrix_share == pytest.approx(1.0, rel=0.1)
+    assert fitting.loss(runs, found) < fitting.loss(runs, CLUSTER) / 4
