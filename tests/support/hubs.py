@@ -29,7 +29,6 @@ NAMESPACE = "team-a"
 JOB = "gpt"
 CENTERS = ("dc-central", "dc-east", "dc-west")
 TIME = "2026-01-01T00:00:00Z"
-FIRST_STAGES = {"dc-east": 0, "dc-central": 2, "dc-west": 4}
 
 
 def condition(kind: str, status: str, reason: str, message: str = "") -> Manifest:

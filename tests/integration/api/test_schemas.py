@@ -25,18 +25,23 @@ POSITIVE_BYTES = "write a size above 0, like 128Ki"
 RATE = "write bits per second like 50M or 5G"
 POSITIVE_RATE = "write a rate above 0, like 5G"
 DC_NAME = "write the name of a DataCenter: lower-case letters, digits and '-'"
+NAME = "write the name of an object: lower-case letters, digits, '-' and '.'"
 AUTO = "write a whole number of at least 1, or auto"
 OBJECT_NAME = (
     "at most 52 lower-case letters, digits and '-', beginning with a letter"
 )  # fmt: skip
 
 MOST_CONNECTIONS = "connections must be at most 512, and with enforcement None 64"
+DENSE = "give feedForward of a dense model, or experts"
+SHARED = "model.experts.count must be a multiple of parallelism.tensor"
 NO_GPUS = "no container asks for GPUs: give the template's first container a limit"
 OTHER_GPUS = "parallelism.tensor must equal the GPU limit of the template's first container"
 HELPER = {"name": "helper", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 AMD = {"dataCenter": "dc-east", "image": "b", "resources": {"limits": {"amd.com/gpu": 1}}}
 
 ASCENDING = "give the sizes in ascending order, each once"
+
+EXPERTS = {"count": 8, "perToken": 2, "feedForward": 64}
 
 POINT = {"size": "1Mi", "rate": "1G"}
 DC = manifests.data_center()
@@ -60,6 +65,7 @@ REFUSED: list[schemas.Case] = [
     (DC, "spec.cluster", {}, "give exactly one of kubeconfigSecretRef"),
     (DC, "spec.cluster", {"local": False}, "give exactly one of kubeconfigSecretRef"),
     (DC, "spec.cluster.kubeconfigSecretRef", {"namespace": "a", "name": "b"}, "exactly one of"),
+    (DC, "spec.cluster.kubeconfigSecretRef", {"namespace": "a", "name": "B"}, NAME),
     (DC, "spec.gpuResource", "gpu", "write an extended resource like nvidia.com/gpu"),
     (DC, "spec.nodeSelector", {"zone": 1}, "must be of type string"),
     (DC, "spec.network", {"podRate": "fast"}, RATE),
@@ -94,6 +100,13 @@ REFUSED: list[schemas.Case] = [
     (GTJ, "metadata.name", "a" * 53, OBJECT_NAME),
     (GTJ, "spec.model", ..., "give profileRef (measured layer times) or model"),
     (GTJ, "spec.model.layers", 5, "parallelism.pipeline must not exceed model.layers"),
+    (GTJ, "spec.profileRef", {"name": "A"}, NAME),
+    (GTJ, "spec.calibrationRef", {"name": "a_b"}, NAME),
+    (GTJ, "spec.model.keyValueHeads", 8, "keyValueHeads must divide heads; give both"),
+    (GTJ, "spec.model.experts", {**EXPERTS, "perToken": 9}, "perToken must not exceed count"),
+    (with_field(GTJ, "spec.model.experts", EXPERTS), "spec.model.feedForward", 64, DENSE),
+    (with_field(GTJ, "spec.parallelism.tensor", 3), "spec.model.experts", EXPERTS, SHARED),
+    (GTJ, "spec.parallelism.layersPerStage", [1], "layersPerStage must have parallelism.pipeline"),
     (GTJ, "spec.parallelism.data", "some", AUTO),
     (GTJ, "spec.parallelism.data", 0, AUTO),
     (GTJ, "spec.parallelism.data", 3, "batch.global must be a multiple of parallelism.data times"),
@@ -132,6 +145,7 @@ REFUSED: list[schemas.Case] = [
     (PFP, "spec.jobSelector", {"matchLabels": {"a": "b"}}, "give exactly one of trainingJobRef"),
     (PFP, "spec.model", ..., "give profileRef (measured prefill times) or model.layers"),
     (PFP, "spec.model.layers", ..., "give profileRef (measured prefill times) or model.layers"),
+    (PFP, "spec.trainingJobRef", {"name": "A"}, NAME),
     (PFP, "spec.placement.stages", [1, 1], "Duplicate value"),
     (PFP, "spec.minimumBubble", "5", DURATION),
     (PFP, "spec.guard", "-2ms", DURATION),
@@ -140,6 +154,7 @@ REFUSED: list[schemas.Case] = [
     (PFP, "spec.decode.url", "decode:8000", "write a URL like http://decode.team-a.svc:8000"),
     (PFP, "spec.scaling", {"min": 3, "max": 2}, "min must not exceed max"),
     # BandwidthSchedule
+    (BWS, "spec.job", "A", NAME),
     (BWS, "spec.dataCenter", "A", DC_NAME),
     (BWS, "spec.period", "1", DURATION),
     (BWS, "spec.period", "0us", POSITIVE_DURATION),
