@@ -9,6 +9,8 @@ PYTHON_BASE ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 export PYTHONSAFEPATH := 1
+# What is imported is compiled once: some hundred processes of the tests import the same.
+unexport PYTHONDONTWRITEBYTECODE
 
 -include make/*.mk
 
