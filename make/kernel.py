@@ -46,6 +46,19 @@ def device(kind: str) -> str | None:
     return _in_namespaces(lambda: _netlink(_ROUTE, _NEW_LINK, _link(kind)))
 
 
+def inotify(wanted: int) -> int:
+    """How many of so many inotify instances this user can open beside those that are open."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    opened: list[int] = []
+    try:
+        while len(opened) < wanted and (one := libc.inotify_init1(os.O_CLOEXEC)) >= 0:
+            opened.append(one)
+    finally:
+        for one in opened:
+            os.close(one)
+    return len(opened)
+
+
 def _in_namespaces(attempt: Callable[[], None]) -> str | None:
     """Runs ``attempt`` in a child with new namespaces; what went wrong, or None."""
     reader, writer = os.pipe()

@@ -26,6 +26,7 @@ GIB = 1 << 30
 CONTROLLERS = frozenset({"cpu", "memory", "pids"})
 DEAD_PORTS = (1, 9)  # tests connect to them and expect nobody there
 CLUSTERS = 3
+INOTIFY = 32 * CLUSTERS  # instances: the programs of one node open 28
 NODES = quote('{"label":["io.x-k8s.kind.cluster"]}')
 
 # What is looked for in another way than by a program's name on the PATH.
@@ -61,6 +62,7 @@ class Facts(NamedTuple):
     disks: tuple[Disk, ...] = ()
     state: str = "cold"  # warm: the programs are built; up: the clusters run, with their images
     kernel: Mapping[str, str | None] = {}
+    inotify: int = INOTIFY  # instances that can be opened, of those that are wanted
     cgroups: frozenset[str] | None = CONTROLLERS
     docker: str = "silent"  # answers, denied or silent
     taken: tuple[int, ...] = ()
@@ -74,6 +76,7 @@ def observe(names: Iterable[str], *, bed: bool) -> Facts:
     docker = _daemon() if bed else "silent"
     kept = docker_root() if bed else ""
     cache = Path(os.environ.get("GEOTRAIN_CACHE") or "~/.cache/geotrain").expanduser()
+    state = _state(Path(os.environ.get("GEOTRAIN_PROGRAMS") or cache / "bin"), bed=bed)
     return Facts(
         user=_user(),
         root=root,
@@ -87,8 +90,10 @@ def observe(names: Iterable[str], *, bed: bool) -> Facts:
         cores=_cores(),
         memory=_memory(),
         disks=tuple(_disks(cache, kept)),
-        state=_state(Path(os.environ.get("GEOTRAIN_PROGRAMS") or cache / "bin"), bed=bed),
+        state=state,
         kernel=kernel.features(kept) if bed and root else {},
+        # The nodes' programs are root's: what another user could open says nothing of them.
+        inotify=kernel.inotify(INOTIFY) if bed and root and state != "up" else INOTIFY,
         cgroups=_controllers() if bed else CONTROLLERS,
         docker=docker,
         taken=tuple(port for port in DEAD_PORTS if _answers(port)),

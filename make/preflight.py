@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # also where Python is told to be safe
-from machine import AUTHORITIES, CONTROLLERS, GIB, TORCH, VENV, Disk, Facts, observe
+from machine import AUTHORITIES, CONTROLLERS, GIB, INOTIFY, TORCH, VENV, Disk, Facts, observe
 
 GOALS = ("check", "programs", "clusters", "demo", "test")
 PYTHON = (3, 11)
@@ -102,6 +102,7 @@ def decide(facts: Facts, goal: str) -> Verdict:
         faults += [
             *_cgroups(facts),
             *_kernel(facts),
+            *_inotify(facts),
             *_docker(facts, needs),
             *_network(facts, goal),
         ]
@@ -186,6 +187,13 @@ def _kernel(facts: Facts) -> list[tuple[str, str]]:
         for feature, why in facts.kernel.items()
         if why
     ]
+
+
+def _inotify(facts: Facts) -> list[tuple[str, str]]:
+    if facts.inotify >= INOTIFY:
+        return []
+    said = f"{facts.inotify} inotify instances free, {INOTIFY} needed"
+    return [(said, "sysctl fs.inotify.max_user_instances=512, or end what holds them")]
 
 
 def _docker(facts: Facts, needs: tuple[Need, ...]) -> list[tuple[str, str]]:
