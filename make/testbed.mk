@@ -1,7 +1,7 @@
 # The test bed: programs, images and the three clusters. See e2e/testbed/bed.yaml.
 TESTBED = PYTHONPATH=. $(PYTHON) -m e2e.testbed
 
-programs: venv ## Build the Kubernetes programs into the cache (11 minutes once, then at once)
+programs: venv ## Build the Kubernetes programs into the cache (12 minutes once, then at once)
 	@$(TESTBED) programs
 
 dockerd: venv ## Start the docker daemon where none runs (needs root)

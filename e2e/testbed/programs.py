@@ -29,7 +29,7 @@ TOOLCHAIN = "golang.org/toolchain@v0.0.1-go{go}.linux-{machine}"
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 MODULES = places.HERE / "modules"
 SECONDS_BETWEEN_LINES = 30.0
-COLD_SECONDS = 15 * 60.0  # all programs on two cores from nothing
+COLD_SECONDS = 12 * 60.0  # all programs on two cores from nothing
 KUBERNETES = "k8s.io/kubernetes"
 TAGS = "no_btrfs,no_devmapper,no_zfs"  # containerd's: snapshotters that would need C libraries
 # The compiler with fewer collections and without debug information is a third faster.

@@ -112,5 +112,5 @@ def test_what_is_done_together_ends_with_the_first_error() -> None:
 
 def test_the_parts_that_are_missing_make_the_estimate() -> None:
     assert prepare.expected(["clusters"]) == "60 s"
-    assert prepare.expected(["programs", "images"]) == "17 min"
+    assert prepare.expected(["programs", "images"]) == "14 min"
     assert prepare.expected([]) == "0 s"
