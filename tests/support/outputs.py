@@ -10,6 +10,7 @@ geotrain adds floats with ``fsum``, and here ``sum`` refuses them.
 """
 
 import builtins
+import contextlib
 import hashlib
 import json
 import sys
@@ -66,9 +67,9 @@ def commands() -> dict[str, tuple[str, ...]]:
 
 
 def output(arguments: tuple[str, ...]) -> bytes:
-    """What a command prints; paths are taken from the repository's root."""
-    placed = [str(ROOT / each) if "/" in each else each for each in arguments]
-    result = CliRunner().invoke(app, placed)
+    """What a command prints in the repository's root: some of it names the files as given."""
+    with contextlib.chdir(ROOT):
+        result = CliRunner().invoke(app, arguments)
     if result.exit_code:
         raise RuntimeError(f"{arguments}: {result.output or result.exception}")
     return result.stdout_bytes
