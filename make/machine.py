@@ -26,7 +26,7 @@ GIB = 1 << 30
 CONTROLLERS = frozenset({"cpu", "memory", "pids"})
 DEAD_PORTS = (1, 9)  # tests connect to them and expect nobody there
 CLUSTERS = 3
-INOTIFY = 32 * CLUSTERS  # instances: the programs of one node open 28
+INOTIFY = 28 * CLUSTERS  # instances, as the programs of a node were counted to open
 NODES = quote('{"label":["io.x-k8s.kind.cluster"]}')
 
 # What is looked for in another way than by a program's name on the PATH.
