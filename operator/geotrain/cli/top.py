@@ -13,8 +13,8 @@ import typer
 from geotrain.api.objects import DATA_CENTERS, PREFILL_POOLS, TRAINING_JOBS
 from geotrain.api.reasons import ConditionType
 from geotrain.api.v1alpha1 import DataCenter, GeoTrainingJob, PrefillPool
-from geotrain.api.v1alpha1.geo_training_job import LinkBytes
 from geotrain.api.v1alpha1.prefill_pool import BubbleTime
+from geotrain.api.v1alpha1.training_status import LinkBytes
 from geotrain.cli import answer, scope, screen
 from geotrain.cli.answer import Listing
 from geotrain.cli.scope import Scope

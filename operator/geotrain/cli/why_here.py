@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from geotrain.api.reasons import ConditionType
-from geotrain.api.v1alpha1.geo_training_job import PlanStatus
+from geotrain.api.v1alpha1.training_status import PlanStatus
 from geotrain.cli.why import Facts, Figures, Section, Statement, Verdict
 
 _MOST: Final = 6

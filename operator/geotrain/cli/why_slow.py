@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from geotrain.api.reasons import ConditionType, Reason
 from geotrain.api.v1alpha1 import WanLink
-from geotrain.api.v1alpha1.geo_training_job import PlanStatus
+from geotrain.api.v1alpha1.training_status import PlanStatus
 from geotrain.cli.answer import age
 from geotrain.cli.links import degraded
 from geotrain.cli.top import measured_time, planned_time

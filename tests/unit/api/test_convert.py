@@ -13,7 +13,7 @@ from geotrain.api.v1alpha1 import (
     PrefillPool,
     WanLink,
 )
-from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
+from geotrain.api.v1alpha1.training_status import GeoTrainingJobStatus
 from geotrain.errors import InputError
 from geotrain.model.plan import Alternative, Flow, Placement, Plan, Window
 from geotrain.model.topology import Lan, MessageRates

@@ -6,8 +6,8 @@ from collections.abc import Sequence, Set
 from geotrain.api import labels
 from geotrain.api.facts import pod_from_manifest
 from geotrain.api.v1alpha1 import GeoTrainingJob, PrefillPool
-from geotrain.api.v1alpha1.geo_training_job import PlannedSegment
 from geotrain.api.v1alpha1.prefill_pool import PrefillPoolSpec
+from geotrain.api.v1alpha1.training_status import PlannedSegment
 from geotrain.fitting import filter_nodes
 from geotrain.roles.controller.decision import Manifest
 from geotrain.roles.controller.observed import Member, RankPod

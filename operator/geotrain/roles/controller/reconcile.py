@@ -20,8 +20,8 @@ from geotrain.api import convert, labels
 from geotrain.api.conditions import FALSE, TRUE, UNKNOWN
 from geotrain.api.pod_template import unknown_centers
 from geotrain.api.reasons import ConditionType, Reason
-from geotrain.api.v1alpha1.geo_training_job import GeoTrainingJobStatus
 from geotrain.api.v1alpha1.resource import Metadata
+from geotrain.api.v1alpha1.training_status import GeoTrainingJobStatus
 from geotrain.errors import ClusterError, InputError
 from geotrain.fitting import Fits
 from geotrain.planning.costs import connections
